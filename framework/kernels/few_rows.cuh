@@ -1,11 +1,11 @@
-// Products of a matrix of weights with few rows, up to some tens, by the warp-wide instruction mma.sync:
+// Products of a matrix of weights with few rows, up to some tens, y and dx by the warp-wide instruction mma.sync:
 //
 //   y [n][o] = sum over i of x [n][i] * w[o][i]
 //   dx[n][i] = sum over o of dy[n][o] * w[o][i]
 //   dw[o][i] = sum over n of dy[n][o] * x[n][i]
 //
 // Their time is that of reading w once, or writing dw, and with small weights that of the longest chain of loads. So nothing
-// is staged: a lane loads four neighbours of memory, and they are its operands. What term of a sum is which k of an instruction is free,
+// is staged for y and dx: a lane loads four neighbours of memory, and they are its operands. What term of a sum is which k of an instruction is free,
 // as long as both operands agree, and so is what row or column of a matrix is which of a tile.
 //
 // Rows of the instruction (16) are rows of x, its columns (8) those of w: lane l holds rows l/4 and l/4 + 8 of A, column l/4
@@ -20,6 +20,7 @@
 #include "kernels/integers.cuh"
 #include "kernels/load_if.cuh"
 #include "kernels/mma_tile.cuh"
+#include "kernels/tf32.cuh"
 #include "kernels/vector.cuh"
 
 namespace duet {
@@ -63,9 +64,7 @@ struct RowSums {
 
  private:
   __device__ __forceinline__ static uint32_t operand(float value) {
-    uint32_t word = __float_as_uint(value);
-    if constexpr (!kInParts) asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word) : "f"(value));
-    return word;
+    return __float_as_uint(kInParts ? value : tf32_rounded(value));
   }
 };
 
@@ -183,63 +182,63 @@ __global__ void __launch_bounds__(32 * kMostRowWarps)
       in - i0, in, nullptr, dx + size_t(n0) * in + i0);
 }
 
-// dw = dy^T x, db the sums of dy. Rows of the instruction are outputs here, its k eight rows of x. A warp has 16 outputs,
-// lane l the l/4th pair of them, and 32 columns, of which lane l loads four from 4 (l/4) on and stores eight from 8 (l%4)
-// on. blockIdx.x is 16 outputs, y kFilterWarps * 32 columns.
-inline constexpr int kFilterWarps = 4;
-template <int vec, bool kInParts, class T>
-__global__ void __launch_bounds__(32 * kFilterWarps)
+// dw = dy^T x, db the sums of dy. To write dw takes longer than float32's multiply-adds: a thread has four neighbours of x and
+// kOutputs outputs, whose dy a block has in shared memory, and a warp stores 512 bytes of a row of dw at once. Blocks are
+// numbered along the rows of dw.
+inline constexpr int kFilterThreads = 128, kFilterColumns = 4 * kFilterThreads;
+template <int kOutputs, int vec, class T>
+__global__ void __launch_bounds__(kFilterThreads)
     few_rows_backward_filter_kernel(int rows, int in, int out, const T* x, const T* dy, float* dw,
                                     float* db) {
   wait_for_primary();
-  const int lane = threadIdx.x % 32, o = blockIdx.x * 16 + lane / 4 * 2;
-  const int i0 = (blockIdx.y * kFilterWarps + threadIdx.x / 32) * 32, i = i0 + lane / 4 * 4;
-  RowSums<kInParts> sums[4];
-  float of_dy[2] = {};
-  for (int n0 = 0; n0 < rows; n0 += 8) {
-    float a[4];
-    Neighbours<4, vec, T> b[2];
+  constexpr int kAhead = 8;
+  __shared__ alignas(16) float gradients[kAhead][kOutputs];
+  const int blocks = (in + kFilterColumns - 1) / kFilterColumns, block = blockIdx.x % blocks;
+  const int o0 = blockIdx.x / blocks * kOutputs, i = block * kFilterColumns + threadIdx.x * 4;
+  float sums[kOutputs][4] = {};
+  float of_dy = 0.f;
+  for (int n0 = 0; n0 < rows; n0 += kAhead) {
+    Neighbours<4, vec, T> images[kAhead];
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int n = n0 + lane % 4 + 4 * h;
-      const bool inside = n < rows;
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        a[2 * h + e] = inside && o + e < out ? float(dy[size_t(n) * out + o + e]) : 0.f;
-        of_dy[e] += a[2 * h + e];
-      }
-      b[h].load(x + size_t(n) * in + i, inside ? in - i : 0);
+    for (int n = 0; n < kAhead; ++n)
+      images[n].load(x + size_t(n0 + n) * in + i, n0 + n < rows ? in - i : 0);
+    __syncthreads();  // for those who still read
+    for (int at = threadIdx.x; at < kAhead * kOutputs; at += kFilterThreads) {
+      const int n = n0 + at / kOutputs, o = o0 + at % kOutputs;
+      gradients[0][at] = n < rows && o < out ? float(dy[size_t(n) * out + o]) : 0.f;
     }
+    __syncthreads();
 #pragma unroll
-    for (int t = 0; t < 4; ++t) sums[t].add(a, b[0][t], b[1][t]);
-  }
-  const int column = i0 + lane % 4 * 8;
+    for (int n = 0; n < kAhead; ++n) {
+      if (n0 + n >= rows) break;
 #pragma unroll
-  for (int e = 0; e < 2; ++e) {
-    if (o + e >= out) break;
-    float* const to = dw + size_t(o + e) * in + column;
+      for (int o = 0; o < kOutputs; o += 4) {
+        const float4 four = *reinterpret_cast<const float4*>(&gradients[n][o]);
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const Vector<float, 4> four = {{sums[0].sums[2 * e + half], sums[1].sums[2 * e + half],
-                                      sums[2].sums[2 * e + half], sums[3].sums[2 * e + half]}};
-      const int left = in - column - 4 * half;
-      if constexpr (vec == 4) {
-        if (left > 0) store(to + 4 * half, four);
-      } else {
-#pragma unroll
-        for (int t = 0; t < 4; ++t)
-          if (t < left) to[4 * half + t] = four.v[t];
+        for (int e = 0; e < 4; ++e) {
+          sums[o][e] += four.x * images[n][e];
+          sums[o + 1][e] += four.y * images[n][e];
+          sums[o + 2][e] += four.z * images[n][e];
+          sums[o + 3][e] += four.w * images[n][e];
+        }
       }
+      if (threadIdx.x < kOutputs) of_dy += gradients[n][threadIdx.x];
     }
   }
-  if (db == nullptr || i0 != 0) return;
 #pragma unroll
-  for (int e = 0; e < 2; ++e) {
+  for (int o = 0; o < kOutputs; ++o) {
+    if (o0 + o >= out) break;
+    float* const to = dw + size_t(o0 + o) * in + i;
+    if constexpr (vec == 4) {
+      if (i < in) store(to, Vector<float, 4>{{sums[o][0], sums[o][1], sums[o][2], sums[o][3]}});
+    } else {
 #pragma unroll
-    for (int distance = 1; distance < 4; distance *= 2)
-      of_dy[e] += __shfl_xor_sync(~0u, of_dy[e], distance);
-    if (lane % 4 == 0 && o + e < out) db[o + e] = of_dy[e];
+      for (int e = 0; e < 4; ++e)
+        if (i + e < in) to[e] = sums[o][e];
+    }
   }
+  if (db != nullptr && block == 0 && threadIdx.x < kOutputs && o0 + int(threadIdx.x) < out)
+    db[o0 + threadIdx.x] = of_dy;
 }
 
 /// Warps of a block for sums of so many terms.
@@ -285,14 +284,22 @@ void launch_few_rows_backward_data(int rows, int in, int out, const T* dy, const
 }
 
 /// dw = dy^T x, and the sums of dy where `db` is not nullptr.
-template <bool kInParts, class T>
+template <class T>
 void launch_few_rows_backward_filter(int rows, int in, int out, const T* x, const T* dy, float* dw,
                                      float* db, cudaStream_t stream) {
-  const dim3 grid(ceil_div(out, 16), ceil_div(in, 32 * kFilterWarps));
-  launch_following({grid, 32 * kFilterWarps, 0, stream},
-                   in % 4 == 0 ? few_rows_backward_filter_kernel<4, kInParts, T>
-                               : few_rows_backward_filter_kernel<1, kInParts, T>,
-                   rows, in, out, x, dy, dw, db);
+  const int columns = ceil_div(in, kFilterColumns);
+  const auto launch = [&](auto kernel, int outputs) {
+    launch_following({columns * ceil_div(out, outputs), kFilterThreads, 0, stream}, kernel, rows,
+                     in, out, x, dy, dw, db);
+  };
+  constexpr int kMany = 1024;  // blocks; with fewer, smaller ones reach more multiprocessors
+  if (in % 4 != 0) {
+    launch(few_rows_backward_filter_kernel<4, 1, T>, 4);
+  } else if (columns * ceil_div(out, 16) < kMany) {
+    launch(few_rows_backward_filter_kernel<4, 4, T>, 4);
+  } else {
+    launch(few_rows_backward_filter_kernel<16, 4, T>, 16);
+  }
 }
 
 }  // namespace duet

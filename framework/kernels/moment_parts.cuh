@@ -1,8 +1,6 @@
 // What kernels that write an image leave of its moments (core/channel_moments.h), and who combines them.
 #pragma once
 
-#include <type_traits>
-
 #include "core/bfloat16.h"
 #include "core/channel_moments.h"
 #include "kernels/moments.cuh"
@@ -69,22 +67,64 @@ __device__ __forceinline__ void look_twice(float share, Visit visit, float& mean
 /// Two values as T stores them: of bfloat16 by one instruction, as one value alone takes eight times as long.
 template <class T>
 struct StoredPair {
-  T value[2];
+  T both[2];
 
+  StoredPair() = default;
+  __device__ __forceinline__ StoredPair(float a, float b) : both{T(a), T(b)} {}
+  __device__ __forceinline__ T stored(int i) const { return both[i]; }
+  __device__ __forceinline__ float operator[](int i) const { return static_cast<float>(both[i]); }
+};
+template <>
+struct StoredPair<bfloat16> {
+  uint32_t both;
+
+  StoredPair() = default;
   __device__ __forceinline__ StoredPair(float a, float b) {
 #if __CUDA_ARCH__ >= 800
-    if constexpr (std::is_same_v<T, bfloat16>) {
-      uint32_t both;
-      asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(b), "f"(a));
-      value[0].bits = uint16_t(both);
-      value[1].bits = uint16_t(both >> 16);
-      return;
-    }
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(b), "f"(a));
+#else
+    both = bfloat16(a).bits | uint32_t{bfloat16(b).bits} << 16;
 #endif
-    value[0] = T(a);
-    value[1] = T(b);
   }
-  __device__ __forceinline__ float operator[](int i) const { return static_cast<float>(value[i]); }
+  __device__ __forceinline__ bfloat16 stored(int i) const {
+    bfloat16 value;
+    value.bits = uint16_t(both >> 16 * i);
+    return value;
+  }
+  __device__ __forceinline__ float operator[](int i) const {
+    return __uint_as_float(i == 0 ? both << 16 : both & 0xffff0000u);
+  }
+};
+
+/// What a thread finds of `rows` channels, one look at a value, as many values of each. Squares are about a channel's first
+/// value. Where that is d standard deviations from the mean, they lose a share of 6e-8 d^2: nothing of note while it is
+/// an image's pixel like others.
+template <int rows>
+struct SumsAboutFirst {
+  float count = 0.f;  // the caller adds to it, behind the values
+  float first[rows], sums[rows] = {}, squares[rows] = {};
+
+  /// The next to come; what it is matters for the very first.
+  __device__ __forceinline__ void begin(int i, float value) {
+    if (count == 0.f) first[i] = value;
+  }
+  __device__ __forceinline__ void add(int i, float value) {
+    const float difference = value - first[i];
+    sums[i] += difference;
+    squares[i] += difference * difference;
+  }
+  __device__ __forceinline__ RowMoments<rows> moments() const {
+    RowMoments<rows> all;
+    if (count == 0.f) return all;
+    all.count = count;
+#pragma unroll
+    for (int i = 0; i < rows; ++i) {
+      const float mean = sums[i] / count, about_mean = squares[i] - mean * sums[i];
+      all.mean[i] = first[i] + mean;
+      all.squares[i] = about_mean < 0.f ? 0.f : about_mean;
+    }
+    return all;
+  }
 };
 
 __device__ __forceinline__ void leave_moments(const ChannelMoments& to, int channel, int part,

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/integers.cuh"
+#include "kernels/mma_tile.cuh"
 #include "kernels/vector.cuh"
 
 namespace duet {
@@ -133,6 +134,73 @@ struct PlaneTiles {
     T* const to = tile.values + own_piece() * pitch();
 #pragma unroll
     for (int e = 0; e < kVec; ++e) to[e * run + pixel] = values.v[e];
+  }
+};
+
+/// Planes of bfloat16 to channels last, where both are whole 16 bytes: ldmatrix turns 8 x 8 values at a time, of four groups
+/// of channels at once. A block has a tile of kChannels x kPixels.
+struct TurnedPlanes {
+  static constexpr int kChannels = 32, kPixels = 128, kVec = kWidest<bfloat16>;
+  static constexpr int kEach = kChannels * kPixels / kVec / kPlaneThreads;  // 16 bytes of a thread
+  static_assert(kChannels == 4 * kVec);
+  int channels = 0, pixels = 0;  // of an image
+  int blocks = 0;
+  FastDivisor by_runs, by_groups;
+
+  TurnedPlanes() = default;
+  TurnedPlanes(int images, int channels_, int pixels_)
+      : channels(channels_),
+        pixels(pixels_),
+        by_runs(ceil_div(pixels, kPixels)),
+        by_groups(ceil_div(channels, kChannels)) {
+    blocks = images * int(by_runs.divisor * by_groups.divisor);
+  }
+  static bool possible(int channels, int pixels) {
+    return channels % kVec == 0 && pixels % kVec == 0;
+  }
+
+  /// By the threads of a block; `memory` is shared and has room for a tile.
+  __device__ __forceinline__ void turn(const bfloat16* planes, bfloat16* rows, void* memory,
+                                       int block) const {
+    constexpr int kPieces = kPixels / kVec;
+    auto* const tile = static_cast<uint4*>(memory);
+    // The eight rows of a matrix lie in different banks.
+    const auto place = [](int channel, int piece) {
+      return channel * kPieces + (piece ^ (channel / 8 * 2 + channel % 2));
+    };
+    int rest, run, group, n;
+    by_runs.divmod(block, rest, run);
+    by_groups.divmod(rest, n, group);
+    const int channel0 = group * kChannels, pixel0 = run * kPixels;
+    planes += (size_t(n) * channels + channel0) * pixels + pixel0;
+    uint4 values[kEach];
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int at = i * kPlaneThreads + threadIdx.x;
+      const int channel = at / kPieces, pixel = at % kPieces * kVec;
+      const bool inside = channel0 + channel < channels && pixel0 + pixel < pixels;
+      values[i] =
+          inside ? *reinterpret_cast<const uint4*>(planes + channel * pixels + pixel) : uint4{};
+    }
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int at = i * kPlaneThreads + threadIdx.x;
+      tile[place(at / kPieces, at % kPieces)] = values[i];
+    }
+    __syncthreads();
+    rows += (size_t(n) * pixels + pixel0) * channels + channel0;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      // Of four matrices, whose rows are channels such that a lane's words of all are eight neighbours.
+      const int piece = warp * kEach + i, matrix = lane / 8, row = lane % 8;
+      uint32_t words[4];
+      load_matrices<true>(words, &tile[place(row / 2 * 8 + matrix * 2 + row % 2, piece)]);
+      const int pixel = piece * kVec + lane / 4, channel = lane % 4 * kVec;
+      if (pixel0 + pixel < pixels && channel0 + channel < channels)
+        *reinterpret_cast<uint4*>(rows + pixel * channels + channel) = {words[0], words[1],
+                                                                        words[2], words[3]};
+    }
   }
 };
 

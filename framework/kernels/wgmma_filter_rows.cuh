@@ -13,6 +13,7 @@
 #pragma once
 
 #include "core/tensor.h"
+#include "kernels/tf32.cuh"
 #include "kernels/wgmma_filter.cuh"
 
 namespace duet {

@@ -1,21 +1,23 @@
 // The operands of a product by wgmma (wgmma_product.cuh): images with the channels last, and matrices
 // of weights, in bfloat16 or float (of which tf32 is multiplied), brought box by box by the copy engine.
-// A plain matrix is its rows, or where it is turned images of one pixel.
+// A plain matrix is its rows, or its columns.
 //
 // One step of the product sums over the terms in 128 bytes, 64 or 32. An operand O says:
 //   Element            bfloat16 or float
 //   kTurned            whether the sum runs along the rows of 128 bytes in shared memory (false), or
-//                      across them (true: see matrix_descriptor())
+//                      across them (true: see matrix_descriptor(), and of float wgmma_turned.cuh)
 //   Start, start<kRows>(t)   what is worth computing once for tile number t of kRows rows
 //   bytes<kRows>()     that a step's copies bring; bytes<kRows>(start) where tiles differ in it
 //   copy<kRows>(start, step, shared, barrier)   starts them
 //   steps(t, split)    of tile t's sum, where tiles differ in them (A): they number B's terms too
-//   unwritten()        rows of 128 bytes that no copy writes, from this one of each 64 on (turned A)
+//   unwritten()        rows of 128 bytes that no copy writes, from this one of each step on (turned operands)
 //   kSums              whether the sums of its rows may be wanted (A)
 #pragma once
 
+#include <algorithm>
+#include <type_traits>
+
 #include "kernels/integers.cuh"
-#include "kernels/rasters.cuh"
 #include "kernels/tensor_copy.cuh"
 
 namespace duet {
@@ -26,6 +28,10 @@ template <class T>
 inline constexpr int kStepDepth = kRowBytes / static_cast<int>(sizeof(T));
 /// Rows of A that a warpgroup multiplies; tiles have multiples of it along both axes.
 inline constexpr int kPanel = 64;
+
+/// Whether operand O lies as the instruction does not take it.
+template <class O>
+inline constexpr bool kIsTurnedFloat = O::kTurned&& std::is_same_v<typename O::Element, float>;
 
 /// Steps of a tile's sum: so many, from `first` on.
 struct WgmmaSteps {
@@ -123,15 +129,29 @@ struct TapImage {
         by_blocks(ceil_div(channels, kStepDepth<T>)),
         by_taps_w(w.count) {}
 
-  /// Positions from `at` on, under tap and block of channels number `term` / blocks and % of them.
-  __device__ __forceinline__ void copy(const PositionBoxes::Start& at, int term, void* shared,
-                                       const CopyBarrier& barrier) const {
+  /// A tap and a block of channels, number tap * blocks + block of all.
+  struct Term {
+    int r, s, block;
+  };
+  __device__ __forceinline__ Term term(int number) const {
+    int tap;
+    Term term;
+    by_blocks.divmod(number, tap, term.block);
+    by_taps_w.divmod(tap, term.r, term.s);
+    return term;
+  }
+  __device__ __forceinline__ void advance(Term& term) const {
+    if (++term.block < int(by_blocks.divisor)) return;
+    term.block = 0;
+    if (++term.s < int(by_taps_w.divisor)) return;
+    term.s = 0, ++term.r;
+  }
+  /// Positions from `at` on.
+  __device__ __forceinline__ void copy(const PositionBoxes::Start& at, const Term& term,
+                                       void* shared, const CopyBarrier& barrier) const {
     // region box
-    int tap, block, r, s;
-    by_blocks.divmod(term, tap, block);
-    by_taps_w.divmod(tap, r, s);
-    copy_box(shared, map, block * kStepDepth<T>, at.w * stride_w + first_w + s * tap_w,
-             at.h * stride_h + first_h + r * tap_h, at.n, barrier);
+    copy_box(shared, map, term.block * kStepDepth<T>, at.w * stride_w + first_w + term.s * tap_w,
+             at.h * stride_h + first_h + term.r * tap_h, at.n, barrier);
     // end box
   }
 };
@@ -155,7 +175,7 @@ struct ImageByPosition {
   template <int kRows>
   __device__ __forceinline__ void copy(const Start& start, int step, char* shared,
                                        const CopyBarrier& barrier) const {
-    image.copy(start, step, shared, barrier);
+    image.copy(start, image.term(step), shared, barrier);
   }
   __device__ __forceinline__ bool locate(const Start& start, int row, int& group,
                                          int& number) const {
@@ -163,35 +183,43 @@ struct ImageByPosition {
   }
 };
 
-/// Rows are taps and channels, these in whole 64, or the channels alone (one tap); the sum runs over
+/// Rows are taps and channels, these in whole blocks of kStepDepth, or the channels alone (one tap); the sum runs over
 /// positions.
+template <class T>
 struct ImageByTap {
-  using Element = bfloat16;
+  using Element = T;
   static constexpr bool kTurned = true, kSums = true;
-  using Start = int;
-  TapImage<bfloat16> image;
+  static constexpr int kBlock = kStepDepth<T>;
+  struct Start {
+    int row;
+    typename TapImage<T>::Term term;
+  };
+  TapImage<T> image;
   PositionBoxes boxes;
   int rows;
   template <int kRows>
   __device__ __forceinline__ int bytes() const {
-    return kRows / kPanel * boxes.box() * kRowBytes;
-  }
-  template <int kRows>
-  __device__ __forceinline__ void copy(const Start& first, int step, char* shared,
-                                       const CopyBarrier& barrier) const {
-    const PositionBoxes::Start at = boxes.start(step);
-#pragma unroll
-    for (int i = 0; i < kRows / kPanel; ++i)
-      image.copy(at, first + i, shared + i * kPanel * kRowBytes, barrier);
+    return kRows / kBlock * boxes.box() * kRowBytes;
   }
   template <int kRows>
   __device__ __forceinline__ Start start(int tile) const {
-    return tile * (kRows / kPanel);
+    return {tile * kRows, image.term(tile * (kRows / kBlock))};
   }
-  __device__ __forceinline__ bool locate(const Start& first, int row, int& group,
+  template <int kRows>
+  __device__ __forceinline__ void copy(const Start& start, int step, char* shared,
+                                       const CopyBarrier& barrier) const {
+    const PositionBoxes::Start at = boxes.start(step);
+    typename TapImage<T>::Term term = start.term;
+#pragma unroll
+    for (int i = 0; i < kRows; i += kBlock) {
+      image.copy(at, term, shared + i * kRowBytes, barrier);
+      image.advance(term);
+    }
+  }
+  __device__ __forceinline__ bool locate(const Start& start, int row, int& group,
                                          int& number) const {
     group = 0;
-    number = first * kPanel + row;
+    number = start.row + row;
     return number < rows;
   }
   __device__ __forceinline__ int unwritten() const { return boxes.box(); }
@@ -200,13 +228,13 @@ struct ImageByTap {
 /// A matrix: rows are rows, the sum runs along them. The copying thread has next to nothing to compute, which with small
 /// tiles is what a step waits for.
 template <class T>
-struct MatrixByRow {
+struct MatrixRows {
   using Element = T;
   static constexpr bool kTurned = false, kSums = false;
   using Start = int;
   CUtensorMap map;
   int rows, box;
-  MatrixByRow(const T* matrix, int rows_, int columns, int tile_rows)
+  MatrixRows(const T* matrix, int rows_, int columns, int tile_rows)
       : map(matrix_map(matrix, rows_, columns, std::min(rows_, tile_rows))),
         rows(rows_),
         box(std::min(rows_, tile_rows)) {}
@@ -229,6 +257,41 @@ struct MatrixByRow {
     number = first + row;
     return number < rows;
   }
+};
+
+/// A matrix turned: its columns are rows, the sum runs down them.
+template <class T>
+struct MatrixColumns {
+  using Element = T;
+  static constexpr bool kTurned = true, kSums = true;
+  using Start = int;
+  CUtensorMap map;
+  int columns;
+  MatrixColumns(const T* matrix, int rows, int columns_)
+      : map(matrix_map(matrix, rows, columns_, kStepDepth<T>)), columns(columns_) {}
+  template <int kRows>
+  __device__ __forceinline__ int bytes() const {
+    return kRows * kRowBytes;
+  }
+  template <int kRows>
+  __device__ __forceinline__ Start start(int tile) const {
+    return tile * kRows;
+  }
+  template <int kRows>
+  __device__ __forceinline__ void copy(const Start& first, int step, char* shared,
+                                       const CopyBarrier& barrier) const {
+    constexpr int kDepth = kStepDepth<T>;
+#pragma unroll
+    for (int i = 0; i < kRows; i += kDepth)
+      copy_box(shared + i * kRowBytes, map, first + i, step * kDepth, barrier);
+  }
+  __device__ __forceinline__ bool locate(const Start& first, int row, int& group,
+                                         int& number) const {
+    group = 0;
+    number = first + row;
+    return number < columns;
+  }
+  __device__ __forceinline__ int unwritten() const { return kStepDepth<T>; }
 };
 
 /// The taps that a sum runs over, rows of count_w of them: all, one after the other, or the first and
@@ -314,76 +377,6 @@ struct WeightByChannel {
   template <int kRows>
   __device__ __forceinline__ Start start(int tile) const {
     return tile * (kRows / kPanel);
-  }
-};
-
-/// Rows are taps and channels, these in whole 64, or the channels alone (one tap); the sum runs over the
-/// places of rasters, 32 of one image a step.
-struct RasterByTap {
-  using Element = float;
-  static constexpr bool kTurned = false, kSums = true;
-  using Start = int;
-  CUtensorMap map;
-  int lead;
-  unsigned shifts;
-  int rows, first, step_h,
-      step_w;  // places that tap (r, s) lies further on: first + r step_h + s step_w
-  FastDivisor by_chunks, by_blocks, by_taps_w;
-
-  /// The shifts of rasters of that width that taps read.
-  static unsigned shifts_of(int width, const TapAxis& h, const TapAxis& w) {
-    unsigned shifts = 0;
-    for (int r = 0; r < h.count; ++r)
-      for (int s = 0; s < w.count; ++s)
-        shifts |= 1u << (((h.first + r * h.step) * width + w.first + s * w.step) & 3);
-    return shifts;
-  }
-  /// The sum runs over the first `places` of each raster.
-  RasterByTap(const float* from, const Rasters& rasters, int places, int rows_, const TapAxis& h,
-              const TapAxis& w)
-      : map(tensor_map(from, {{{rasters.size() + rasters.lead(), 1, kStepDepth<float>},
-                               {rasters.channels, rasters.pitch(), kPanel},
-                               {rasters.images, int64_t{rasters.channels} * rasters.pitch()},
-                               {rasters.copies(), rasters.elements() / rasters.copies()}}})),
-        lead(rasters.lead()),
-        shifts(rasters.shifts),
-        rows(rows_),
-        first(h.first * rasters.width + w.first),
-        step_h(h.step * rasters.width),
-        step_w(w.step),
-        by_chunks(ceil_div(places, kStepDepth<float>)),
-        by_blocks(ceil_div(rasters.channels, kPanel)),
-        by_taps_w(w.count) {}
-
-  template <int kRows>
-  __device__ __forceinline__ int bytes() const {
-    return kRows * kRowBytes;
-  }
-  template <int kRows>
-  __device__ __forceinline__ Start start(int tile) const {
-    return tile * (kRows / kPanel);
-  }
-  template <int kRows>
-  __device__ __forceinline__ void copy(const Start& start, int step, char* shared,
-                                       const CopyBarrier& barrier) const {
-    int image, chunk;
-    by_chunks.divmod(step, image, chunk);
-#pragma unroll
-    for (int i = 0; i < kRows / kPanel; ++i) {
-      int tap, block, r, s;
-      by_blocks.divmod(start + i, tap, block);
-      by_taps_w.divmod(tap, r, s);
-      const int place = first + r * step_h + s * step_w, shift = place & 3;
-      copy_box(shared + i * kPanel * kRowBytes, map,
-               chunk * kStepDepth<float> + lead + place - shift, block * kPanel, image,
-               __popc(shifts & ((1u << shift) - 1)), barrier);
-    }
-  }
-  __device__ __forceinline__ bool locate(const Start& start, int row, int& group,
-                                         int& number) const {
-    group = 0;
-    number = start * kPanel + row;
-    return number < rows;
   }
 };
 

@@ -6,7 +6,7 @@
 // kStages steps of 64 (tf32: 32) terms ahead, and of the next tile while one is stored. A stage passes to and fro by
 // two barriers: `full`, when the copies have come, and `empty`, when both warpgroups have read it. Where A's row sums are
 // wanted (a bias' gradient), tiles of the first columns multiply A by ones too.
-// Split tiles multiply float32 in 3xTF32 (wgmma_split.cuh).
+// Split tiles multiply float32 in 3xTF32 (wgmma_split.cuh); operands of float that lie turned: wgmma_turned.cuh.
 // Traffic: A is read once a column of tiles, B once a row of them, by 128 bytes, mostly from L2.
 #pragma once
 
@@ -25,6 +25,7 @@
 #include "kernels/wgmma.cuh"
 #include "kernels/wgmma_operands.cuh"
 #include "kernels/wgmma_split.cuh"
+#include "kernels/wgmma_turned.cuh"
 
 namespace duet {
 
@@ -34,9 +35,12 @@ struct WgmmaTile {
   static constexpr int kM = 128, kN = columns, kStages = stages, kBlocks = blocks;
   static constexpr bool kSplit = split;
   static constexpr int kMultipliers = 256;
-  /// Warps that split B, and one that copies.
-  static constexpr int kSplitters = split ? 96 : 0, kThreads = kMultipliers + 32 + kSplitters;
 };
+/// Threads that split B or turn it (three warps), and of a block: one warp copies.
+template <class Tile, class B>
+inline constexpr int kWgmmaHelpers = Tile::kSplit || kIsTurnedFloat<B> ? 96 : 0;
+template <class Tile, class B>
+inline constexpr int kWgmmaThreads = Tile::kMultipliers + 32 + kWgmmaHelpers<Tile, B>;
 
 template <class Tile>
 struct WgmmaStage {
@@ -267,17 +271,19 @@ __device__ __forceinline__ void multiply_steps(Smem& smem, WgmmaRing<Tile>& ring
   int last = 0;
   for (int i = 0; i < count; ++i) {
     smem.full[ring.stage].wait(ring.phase);
+    if constexpr (kIsTurnedFloat<B>) smem.split[ring.stage].wait(ring.phase);
     const char* const rows_a = smem.stage[ring.stage].a + group * kPanel * kRowBytes;
     const char* const rows_b = smem.stage[ring.stage].b;
     constexpr int kTerms = 32;  // bytes of an instruction's
+    constexpr bool kTurnedB = B::kTurned && !kIsTurnedFloat<B>;
     constexpr int kNextA = A::kTurned ? 16 * kRowBytes : kTerms;
-    constexpr int kNextB = B::kTurned ? 16 * kRowBytes : kTerms;
+    constexpr int kNextB = kTurnedB ? 16 * kRowBytes : kTerms;
     wgmma_begin();
     // region multiply
 #pragma unroll
     for (int k = 0; k < kRowBytes / kTerms; ++k) {
       constexpr int kBlock = kPanel * kRowBytes;
-      Wgmma<T, Tile::kN, A::kTurned, B::kTurned>::multiply(
+      Wgmma<T, Tile::kN, A::kTurned, kTurnedB>::multiply(
           d, matrix_descriptor(rows_a + k * kNextA, kBlock),
           matrix_descriptor(rows_b + k * kNextB, kBlock), i > 0 || k > 0);
     }
@@ -328,7 +334,7 @@ __device__ __forceinline__ uint32_t bytes_of(const A& a, const typename A::Start
 
 // Blocks take tiles by turns.
 template <class Tile, class A, class B, class Result>
-__global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
+__global__ void __launch_bounds__(kWgmmaThreads<Tile, B>, Tile::kBlocks)
     wgmma_product_kernel(const __grid_constant__ A a, const __grid_constant__ B b,
                          const WgmmaTiles tiles, int steps, int steps_per_split,
                          const __grid_constant__ Result result) {
@@ -336,7 +342,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   using T = typename A::Element;
   static_assert(std::is_same_v<T, typename B::Element>);
   using Smem = WgmmaSmem<Tile, T>;
-  constexpr int kStages = Tile::kStages;
+  constexpr int kStages = Tile::kStages, kHelpers = kWgmmaHelpers<Tile, B>;
+  constexpr int kThreads = kWgmmaThreads<Tile, B>;
   extern __shared__ char dynamic[];
   // By an offset, which leaves the compiler to know that this is shared memory.
   Smem& smem = *reinterpret_cast<Smem*>(
@@ -353,34 +360,42 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   if (tid < kStages) {
     smem.full[tid].init();
     smem.empty[tid].init(2);
-    if (Tile::kSplit) smem.split[tid].init(Tile::kSplitters);
+    if (kHelpers > 0) smem.split[tid].init(kIsTurnedFloat<B> ? Tile::kN / 32 : kHelpers);
   }
   // Terms beyond the boxes are zeros on both sides.
   if constexpr (A::kTurned) {
     const int rows = kStepDepth<T> - a.unwritten();
-    constexpr int kPanels = (Tile::kM + Tile::kN) / kPanel, kPieces = kRowBytes / 16;
-    for (int i = tid; i < kStages * kPanels * rows * kPieces; i += Tile::kThreads) {
+    constexpr int kBlock = kStepDepth<T>, kPieces = kRowBytes / 16;
+    constexpr int kBlocksA = Tile::kM / kBlock, kBlocks = kBlocksA + Tile::kN / kBlock;
+    for (int i = tid; i < kStages * kBlocks * rows * kPieces; i += kThreads) {
       const int piece = i % kPieces, rest = i / kPieces, row = rest % rows;
-      const int panel = rest / rows % kPanels, stage = rest / rows / kPanels;
-      char* const at = panel < Tile::kM / kPanel
-                           ? smem.stage[stage].a + panel * kPanel * kRowBytes
-                           : smem.stage[stage].b + (panel - Tile::kM / kPanel) * kPanel * kRowBytes;
+      const int block = rest / rows % kBlocks, stage = rest / rows / kBlocks;
+      char* const at = block < kBlocksA
+                           ? smem.stage[stage].a + block * kBlock * kRowBytes
+                           : smem.stage[stage].b + (block - kBlocksA) * kBlock * kRowBytes;
       *reinterpret_cast<float4*>(at + (a.unwritten() + row) * kRowBytes + piece * 16) = {};
     }
   }
-  if constexpr (A::kSums) {
-    for (int i = tid; i < 8 * kStepDepth<T>; i += Tile::kThreads) smem.ones[i] = T(1.f);
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-  }
+  if constexpr (A::kSums)
+    for (int i = tid; i < 8 * kStepDepth<T>; i += kThreads) smem.ones[i] = T(1.f);
+  if constexpr (A::kTurned || A::kSums) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   __syncthreads();
   WgmmaRing<Tile> ring;
   if (group == 2) {
-    if constexpr (Tile::kSplit) {
-      give_registers();
-      const int splitter = tid - Tile::kMultipliers - 32;
-      if (splitter >= 0) {
+    if constexpr (Tile::kSplit) give_registers();
+    if constexpr (kHelpers > 0) {
+      const int helper = tid - Tile::kMultipliers - 32;
+      if constexpr (kIsTurnedFloat<B>) {
+        if (helper >= 0) {
+          int square = helper / 32, steps_there = 0;
+          for_tiles([&](const WgmmaPlace&, int, int count) {
+            steps_there += count;
+            turn_squares<Tile, kHelpers / 32, A::kTurned>(smem, square, steps_there, b.unwritten());
+          });
+        }
+      } else if (helper >= 0) {
         for_tiles([&](const WgmmaPlace&, int, int count) {
-          write_rests<Tile, Tile::kSplitters>(smem, ring, count, splitter);
+          write_rests<Tile, kHelpers>(smem, ring, count, helper);
         });
       }
     }
@@ -414,7 +429,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       const TileBias<Tile> bias(A::kSums ? nullptr : result.bias, place.column * Tile::kN,
                                 result.columns);
       if constexpr (Tile::kSplit) {
-        multiply_split_steps<Tile, A::kSums>(smem, ring, group, count, d, row_sums);
+        multiply_split_steps<Tile, A>(smem, ring, group, count, d, row_sums);
+      } else if constexpr (kIsTurnedFloat<A>) {
+        multiply_turned_steps(smem, ring, group, count, d, row_sums);
       } else if (A::kSums && sums) {
         multiply_steps<Tile, A, B, A::kSums>(smem, ring, group, count, d, row_sums);
       } else {
@@ -449,34 +466,44 @@ struct RowTiles {
   int count, steps;
 };
 
+/// Which operands are turned, and of float.
+struct TurnedFloats {
+  bool a = false, b = false;
+};
+
 /// How a product of `row_tiles` tiles of 128 rows is computed: columns of a tile, and splits of its
 /// sum, which leave partial results in the workspace. kSplit: in 3xTF32.
 template <bool kSplit = false>
 struct WgmmaPlan {
   int row_tiles = 1, columns = 1, steps = 1, multiprocessors = 1;
+  TurnedFloats turned;
   int tile_columns = 128, splits = 1, steps_per_split = 1;
   double cycles = 0;  // an estimate
 
   WgmmaPlan() = default;
   /// A split leaves `results` floats in the workspace, which may take `limit` bytes.
   WgmmaPlan(int row_tiles_, int columns_, int steps_, int64_t results, size_t limit,
-            int multiprocessors_)
+            int multiprocessors_, TurnedFloats turned_ = {})
       : WgmmaPlan(std::vector{RowTiles{row_tiles_, steps_}}, columns_, results, limit,
-                  multiprocessors_) {}
+                  multiprocessors_, turned_) {}
   /// Of several products at once, those with most steps first.
   WgmmaPlan(const std::vector<RowTiles>& products, int columns_, int64_t results, size_t limit,
-            int multiprocessors_)
+            int multiprocessors_, TurnedFloats turned_ = {})
       : row_tiles(0),
         columns(columns_),
         steps(products.front().steps),
-        multiprocessors(multiprocessors_) {
+        multiprocessors(multiprocessors_),
+        turned(turned_) {
     for (const RowTiles& rows : products) row_tiles += rows.count;
     // Estimates in cycles of an H200's multiprocessor: a step takes four a column, which is not fitted to
     // measurements, or as measured where it is split; a block 4000 besides, and a second kernel 3000 and its memory traffic.
-    constexpr double kStep = kSplit ? 510 : 60, kColumn = kSplit ? 10.6 : 4;
+    // Where B is turned they are what shared memory moves.
+    const bool turns = turned.b && !kSplit;
+    const double kStep = kSplit ? 510 : turns ? 256 : 60, kColumn = kSplit ? 10.6 : turns ? 5 : 4;
     double best = 1e300;
     for (const int tile : {256, 128, 64}) {
-      if (kSplit && tile == 256) continue;  // its sums take more registers than there are
+      // Its sums beside values of A take more registers than there are.
+      if ((kSplit || turned.a) && tile == 256) continue;
       for (int wanted = 1; wanted <= std::min(steps, 64); ++wanted) {
         const int per_split = ceil_div(steps, wanted), used = ceil_div(steps, per_split);
         if (used != wanted) continue;
@@ -511,11 +538,16 @@ struct WgmmaPlan {
             : std::is_same_v<T, float> ? ", wgmma tf32"
                                        : ", wgmma bf16");
   }
-  /// Calls visit(tile).
-  template <class Visit>
+  /// Calls visit(tile). kTurned is what `turned` is.
+  template <TurnedFloats kTurned = TurnedFloats{}, class Visit>
   void with_tile(Visit visit) const {
     if constexpr (kSplit) {
       tile_columns == 64 ? visit(WgmmaTile<64, 6, 1, true>{}) : visit(WgmmaTile<128, 4, 1, true>{});
+    } else if constexpr (kTurned.b) {
+      if constexpr (!kTurned.a) {
+        if (tile_columns == 256) return visit(WgmmaTile<256, 4, 1>{});
+      }
+      tile_columns == 64 ? visit(WgmmaTile<64, 9, 1>{}) : visit(WgmmaTile<128, 6, 1>{});
     } else {
       // Two blocks at once hide each other's beginning and end, one has more stages.
       const bool several = row_tiles * ceil_div(columns, tile_columns) * splits > multiprocessors;
@@ -535,7 +567,7 @@ void launch_wgmma_product(const WgmmaPlan<Tile::kSplit>& plan, const A& a, const
   DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
   const WgmmaTiles tiles{plan.row_tiles, ceil_div(plan.columns, Tile::kN), plan.splits};
   cudaLaunchConfig_t config{.gridDim = dim3(tiles.count()),
-                            .blockDim = dim3(Tile::kThreads),
+                            .blockDim = dim3(kWgmmaThreads<Tile, B>),
                             .dynamicSmemBytes = kBytes,
                             .stream = stream};
   // A block of a result in the operands' memory has one tile.

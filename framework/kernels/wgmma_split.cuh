@@ -8,7 +8,7 @@
 // so they sum one step of 32 terms, the small products first, and steps are added up by ordinary additions.
 //
 // Mapping: three warps beside the copying one write the rests of B, a stage at a time as it comes, and pass it on by
-// a third barrier, `split`. What B's layout is does not matter, as a rest lies where its value does. A
+// a third barrier, `split`; where B lies turned they turn it on the way (wgmma_turned.cuh). A
 // multiplying warpgroup takes its rows of A to registers, heads and rests. It is held up while the units
 // work on its instructions, so that the two take turns: one multiplies while the other adds up and loads.
 // Traffic in shared memory: of 128 x 128 tiles the units read two thirds of what they could of B and its rests;
@@ -16,9 +16,9 @@
 // An infinity becomes a NaN, as in other algorithms that subtract.
 #pragma once
 
-#include "kernels/rasters.cuh"
 #include "kernels/wgmma.cuh"
 #include "kernels/wgmma_operands.cuh"
+#include "kernels/wgmma_turned.cuh"
 
 namespace duet {
 
@@ -26,22 +26,16 @@ namespace duet {
 
 /// By all threads of the copying warps' group, and of each multiplying warpgroup: 3 * 128 threads begin with 168.
 __device__ __forceinline__ void give_registers() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
 }
 __device__ __forceinline__ void take_registers() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
 }
 
 /// To the nearest of 11 digits, by the bits: a NaN may come out as zero, and then its rest is a NaN.
 __device__ __forceinline__ float rounded_head(float value) {
   return __uint_as_float((__float_as_uint(value) + 0x1000u) & 0xffffe000u);
 }
-/// Of the head that the units read of the value itself, and so that what they read of the rest is its nearest.
-__device__ __forceinline__ float rest_of_cut(float value) {
-  const float rest = value - __uint_as_float(__float_as_uint(value) & 0xffffe000u);
-  return __uint_as_float(__float_as_uint(rest) + 0x1000u);
-}
-
 /// By `threads` threads of number tid: of all steps the rests of B.
 template <class Tile, int threads, class Smem>
 __device__ __forceinline__ void write_rests(Smem& smem, WgmmaRing<Tile>& ring, int count, int tid) {
@@ -66,30 +60,17 @@ __device__ __forceinline__ void write_rests(Smem& smem, WgmmaRing<Tile>& ring, i
 
 /// A thread's part of 64 rows of A of a step, by the instruction, for WgmmaRows.
 struct SplitRows {
-  static constexpr int kInstructions = kRowBytes / 32;
-  using Values = float[kInstructions][4];
+  static constexpr int kInstructions = RowValues::kInstructions;
   uint32_t head[kInstructions][4], rest[kInstructions][4];
 
-  __device__ __forceinline__ static void load(const char* rows, Values& values) {
-    const int lane = threadIdx.x % 32, row = threadIdx.x % 128 / 32 * 16 + lane / 4;
-    const char* const from = rows + row * kRowBytes + lane % 4 * 4;
+  __device__ __forceinline__ void split(const RowValues& values) {
 #pragma unroll
     for (int k = 0; k < kInstructions; ++k) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int piece = (2 * k + i / 2) ^ (row % 8);  // of 16 bytes, as copy_box() swizzles them
-        values[k][i] = *reinterpret_cast<const float*>(from + i % 2 * 8 * kRowBytes + piece * 16);
-      }
-    }
-  }
-  __device__ __forceinline__ void split(const Values& values) {
-#pragma unroll
-    for (int k = 0; k < kInstructions; ++k) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const float of_value = rounded_head(values[k][i]);
+        const float of_value = rounded_head(values.of[k][i]);
         head[k][i] = __float_as_uint(of_value);
-        rest[k][i] = __float_as_uint(values[k][i] - of_value);
+        rest[k][i] = __float_as_uint(values.of[k][i] - of_value);
         // Here and not between the instructions, which would have to wait for it.
         asm volatile("" : "+r"(head[k][i]), "+r"(rest[k][i])::"memory");
       }
@@ -114,28 +95,23 @@ __device__ __forceinline__ void multiply_split(float (&d)[n / 2], const SplitRow
 }
 
 /// The sums of `count` steps, and of A's rows, of a warpgroup of number `group`.
-template <class Tile, bool kSums, class Smem>
+template <class Tile, class A, class Smem>
 __device__ __forceinline__ void multiply_split_steps(Smem& smem, WgmmaRing<Tile>& ring, int group,
                                                      int count, float (&sum)[Tile::kN / 2],
                                                      float (&row_sums)[4]) {
   float d[Tile::kN / 2], my_row_sums[2] = {};
 #pragma unroll
   for (float& value : sum) value = 0.f;
-  SplitRows::Values values;
+  RowValues values;
   SplitRows rows;
   const auto load = [&] {
     smem.full[ring.stage].wait(ring.phase);
-    SplitRows::load(smem.stage[ring.stage].a + group * kPanel * kRowBytes, values);
+    values.load<A::kTurned>(smem.stage[ring.stage].a + group * kPanel * kRowBytes);
   };
   load();
   for (int i = 0; i < count; ++i) {
     rows.split(values);
-    if constexpr (kSums) {
-#pragma unroll
-      for (const auto& of_instruction : values)
-#pragma unroll
-        for (int j = 0; j < 4; ++j) my_row_sums[j % 2] += of_instruction[j];
-    }
+    if constexpr (A::kSums) values.add_to(my_row_sums);
     const WgmmaRing<Tile> now = ring;
     auto& at = smem.stage[now.stage];
     ring.advance();
@@ -150,15 +126,7 @@ __device__ __forceinline__ void multiply_split_steps(Smem& smem, WgmmaRing<Tile>
 #pragma unroll
     for (int j = 0; j < Tile::kN / 2; ++j) sum[j] += d[j];
   }
-  if constexpr (kSums) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      float total = my_row_sums[i];
-      total += __shfl_xor_sync(~0u, total, 1);
-      total += __shfl_xor_sync(~0u, total, 2);
-      row_sums[2 * i] = total;
-    }
-  }
+  if constexpr (A::kSums) join_row_sums(my_row_sums, row_sums);
 }
 
 #endif  // DUET_HAS_WGMMA

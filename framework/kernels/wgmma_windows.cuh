@@ -12,6 +12,7 @@
 #pragma once
 
 #include "kernels/block_units.cuh"
+#include "kernels/tf32.cuh"
 #include "kernels/wgmma_filter_rows.cuh"
 
 namespace duet {

@@ -9,21 +9,43 @@
 
 namespace duet {
 
-/// pow(base, exponent), but in some 40 multiplications: those of pow() in double are most of a kernel's wait.
-DUET_HOST_DEVICE inline double power(double base, uint64_t exponent) {
-  double result = 1.0;
-  for (; exponent > 0; exponent /= 2, base *= base) {
-    if (exponent % 2 == 1) result *= base;
+struct Powers {
+  double first = 1.0, second = 1.0;
+};
+/// pow() of both, but in some 40 multiplications: those of pow() in double are most of a kernel's wait. Both at once, as each
+/// multiplication waits for the one before.
+DUET_HOST_DEVICE inline Powers powers(double first, double second, uint64_t exponent) {
+  Powers result;
+  for (; exponent > 0; exponent /= 2, first *= first, second *= second) {
+    if (exponent % 2 == 1) result.first *= first, result.second *= second;
   }
   return result;
 }
 
-/// share * s + rest * g^2, on a GPU with roundings that are no compiler's choice: a rule is compiled in several kernels.
+/// a * b with a rounding that is no compiler's choice, on a GPU either: rules are compiled in several kernels, which give the same bits.
+DUET_HOST_DEVICE inline float rounded_product(float a, float b) {
+#ifdef __CUDA_ARCH__
+  return __fmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+
+/// share * s + rest * g^2, likewise.
 DUET_HOST_DEVICE inline float averaged_square(float s, float share, float rest, float g) {
 #ifdef __CUDA_ARCH__
   return __fmaf_rn(share, s, rest * g * g);
 #else
   return share * s + rest * g * g;
+#endif
+}
+
+/// w * (1 - rate * decay), likewise.
+DUET_HOST_DEVICE inline float decayed(float w, float rate, float decay) {
+#ifdef __CUDA_ARCH__
+  return __fmul_rn(w, __fmaf_rn(-rate, decay, 1.0f));
+#else
+  return w * (1.0f - rate * decay);
 #endif
 }
 
@@ -76,9 +98,10 @@ struct AdamRule {
   };
   DUET_HOST_DEVICE Factors factors(float learning_rate, uint64_t step) const {
     learning_rate *= rate;
+    const Powers of_betas = powers(beta1, beta2, step);
     return {learning_rate,
-            static_cast<float>(learning_rate / (1.0 - power(beta1, step))),
-            static_cast<float>(sqrt(1.0 - power(beta2, step))),
+            static_cast<float>(learning_rate / (1.0 - of_betas.first)),
+            static_cast<float>(sqrt(1.0 - of_betas.second)),
             static_cast<float>(1.0 - beta1),
             static_cast<float>(beta2),
             static_cast<float>(1.0 - beta2)};
@@ -87,9 +110,8 @@ struct AdamRule {
   template <class By = Arithmetic>
   DUET_HOST_DEVICE void apply(const Factors& f, float decay, float g, float& w, float (&state)[2],
                               By&& by = By()) const {
-    const float shrink = decoupled ? 1.0f - f.learning_rate * decay : 1.0f;
     const float l2 = decoupled ? 0.0f : decay;
-    w *= shrink;
+    w = decoupled ? decayed(w, f.learning_rate, decay) : w;
     g += l2 * w;
     state[0] += f.one_minus_beta1 * (g - state[0]);
     state[1] = averaged_square(state[1], f.beta2, f.one_minus_beta2, g);

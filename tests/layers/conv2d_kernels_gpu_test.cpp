@@ -80,6 +80,7 @@ TensorDesc image(int64_t n, int64_t c, int64_t h, int64_t w) { return {{n, c, h,
 
 const std::vector<std::string_view> kBlocks = {"custom_direct", "custom_winograd",
                                                "custom_winograd_3xtf32", "custom_fused"};
+const std::vector<std::string_view> kOneChannel = {"custom_direct", "custom_direct_3xtf32"};
 const std::vector<std::string_view> kNoDirect = {"custom_winograd", "custom_winograd_3xtf32",
                                                  "custom_fused"};
 
@@ -224,8 +225,8 @@ std::string_view direct_product_id(Math math) {
 }
 
 // dw of few channels as a product that a block keeps: filters and taps that are no whole tiles, one warp and eight
-// along positions, rows of outputs whose last chunk is not whole, bands that end with an image. And dx with strides: of
-// filters that are no whole quad, of positions before and behind the outputs.
+// along positions, rows of outputs whose last chunk is not whole, bands that end with an image, more bands than blocks. And dx
+// with strides: of filters that are no whole quad, of positions before and behind the outputs. And y.
 TEST_F(ConvolutionKernels, ProductsOfFewChannels) {
   const auto check_products = [&](const std::string& name, int64_t filters, const TensorDesc& x,
                                   std::vector<std::pair<std::string, std::string>> keys) {
@@ -235,7 +236,7 @@ TEST_F(ConvolutionKernels, ProductsOfFewChannels) {
       c.options.math = math;
       const auto layer = make_layer("conv2d", c);
       const CheckData check_data = make_check_data("conv2d", c);
-      for (const Pass pass : {Pass::kBackwardFilter, Pass::kBackwardData}) {
+      for (const Pass pass : {Pass::kForward, Pass::kBackwardFilter, Pass::kBackwardData}) {
         const std::string_view id = direct_product_id(math);
         const auto reason = layer->unsupported(id, pass);
         if (pass == Pass::kBackwardFilter) {
@@ -247,6 +248,7 @@ TEST_F(ConvolutionKernels, ProductsOfFewChannels) {
   };
   check_products("c3", 32, image(20, 3, 64, 64),
                  {{"kernel", "3"}, {"padding", "1"}, {"bias", "false"}});
+  check_products("c3_many_bands", 5, image(130, 3, 64, 64), {{"kernel", "3"}, {"padding", "1"}});
   check_products("c1_k13", 13, image(3, 1, 9, 9), {{"kernel", "[3, 4]"}, {"padding", "1"}});
   check_products("c4_k70", 70, image(5, 4, 11, 25), {{"kernel", "[3, 2]"}});
   check_products("c1_k5", 100, image(60, 1, 28, 28), {{"kernel", "5"}});
@@ -352,9 +354,13 @@ TEST_F(ConvolutionKernels, LongSums) {
          .x = {image(100, 1, 27, 28)}},
         {"custom_direct", "custom_implicit_gemm", "custom_im2col", "custom_depthwise"});
   check_block("c1_k70", 70, "3", "0", image(100, 1, 28, 28), kBlocks);
-  check_block("c1_many_windows", 64, "3", "0", image(400, 1, 28, 28), {"custom_direct"});
-  check_block("c1_few_windows", 40, "3", "1", image(2, 1, 30, 29), {"custom_direct"});
-  check_block("c1_k70_many_windows", 70, "3", "1", image(330, 1, 30, 29), {"custom_direct"});
+  check_block("c1_many_windows", 64, "3", "0", image(400, 1, 28, 28), kOneChannel);
+  check_block("c1_few_images", 64, "3", "0", image(64, 1, 28, 28), kOneChannel);
+  check_block("c1_padding", 64, "3", "1", image(400, 1, 28, 28), kOneChannel);
+  check_block("c1_k128", 128, "3", "0", image(400, 1, 28, 28), kOneChannel);
+  check_block("c1_wide", 64, "3", "0", image(220, 1, 8, 200), kOneChannel);
+  check_block("c1_few_windows", 40, "3", "1", image(2, 1, 30, 29), kOneChannel);
+  check_block("c1_k70_many_windows", 70, "3", "1", image(330, 1, 30, 29), kOneChannel);
   check_block("c64_k128", 128, "3", "0", image(5, 64, 13, 13), kNoDirect);
   check_block("c66_k130", 130, "3", "0", image(30, 66, 7, 9), kNoDirect);
   check_block("c128_k256", 256, "3", "1", image(12, 128, 6, 6), kNoDirect);
@@ -487,7 +493,17 @@ TEST_F(ConvolutionKernels, ImagesSideBySide) {
   check_images("parts_of_rows", 125, image(70, 40, 9, 28), "1");
 }
 
+// Numbers with more digits than a tf32 has, of which each product takes three.
+TEST_F(ConvolutionKernels, OneChannelInParts) {
+  check_math("conv2d_pool_relu",
+             {.name = "c1_rests",
+              .keys = {{"out_channels", "64"}, {"kernel", "3"}, {"pool_kernel", "2"}},
+              .x = {image(5, 1, 28, 28)}},
+             {"custom_direct_3xtf32"});
+}
+
 TEST_F(ConvolutionKernels, TiesAndDeadWindows) {
+  check_block("c1_in_parts", 13, "3", "0", image(3, 1, 10, 9), kOneChannel);
   check_block("c1", 13, "3", "0", image(3, 1, 10, 9), kBlocks);
   check_block("c1_parts_of_images", 70, "3", "1", image(2, 1, 47, 30), kBlocks);
   check_block("c3", 20, "3", "1", image(2, 3, 9, 8), kBlocks);

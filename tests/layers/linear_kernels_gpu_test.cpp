@@ -38,13 +38,17 @@ TEST_F(LinearKernels, BlocksTakeATileEach) {
   }
 }
 
-// Rows that one instruction takes, and fewer: outputs and features that are no whole tiles, and every width of them.
+// Rows that one instruction takes, and fewer: outputs and features that are no whole tiles, and every width of them; and so many
+// outputs that a thread has 16 in backward_filter.
 TEST_F(LinearKernels, FewRows) {
   constexpr std::array<int, 3> kProblems[] = {{8, 1282, 1000}, {16, 1000, 2100}, {11, 3004, 36},
-                                              {1, 10, 2055},   {9, 1023, 3},     {16, 36, 17}};
+                                              {1, 10, 2055},   {9, 1023, 3},     {16, 36, 17},
+                                              {13, 2052, 4100}};
   for (const auto [n, in, out] : kProblems) {
     for (const Math math : {Math::kTF32, Math::kBF16})
       check_linear("rows", math, "custom_mma", n, in, out);
+    for (const Math math : {Math::kFP32, Math::kBF16})
+      check_linear("rows", math, "custom_register_tiled", n, in, out);
   }
 }
 

@@ -61,23 +61,24 @@ struct Passes {
   bool can(const std::string& id, Pass pass) const { return !layer.unsupported(id, pass); }
 };
 
-/// Calls visit(passes) for conv2d's cases, in bf16, until one says that it is enough.
+/// Calls visit(passes) for conv2d's cases, in bf16 or tf32, until one says that it is enough.
 template <class Visit>
-void for_cases(Visit visit) {
+void for_cases(Math math, Visit visit) {
   for (const CasesOfType& row : layer_cases()) {
     if (row.type != "conv2d") continue;
     for (const LayerCase& of_fp32 : row.cases) {
-      LayerCase c = in_bf16(of_fp32);
-      c.options.math = Math::kBF16;
+      LayerCase c = math == Math::kBF16 ? in_bf16(of_fp32) : of_fp32;
+      c.options.math = math;
       const auto layer = make_layer(row.type, c);
       if (visit(Passes{*layer, c})) return;
     }
   }
 }
 
-TEST_F(StagedTensorsOnGpu, GiveTheSameBits) {
+/// Passes by kIds that have shared a tensor.
+std::set<std::string> expect_same_bits(Math math) {
   std::set<std::string> found;
-  for_cases([&](const Passes& passes) {
+  for_cases(math, [&](const Passes& passes) {
     const std::string where = "case " + passes.c.name + ", " + passes.layer.problem_text();
     for (const std::string& first : kIds) {
       if (!passes.can(first, Pass::kForward)) continue;
@@ -89,39 +90,49 @@ TEST_F(StagedTensorsOnGpu, GiveTheSameBits) {
       for (const std::string& filter : kIds) {
         if (!passes.can(filter, Pass::kBackwardFilter)) continue;
         const StagedBytes taken = passes.bytes(filter, Pass::kBackwardFilter);
-        EXPECT_EQ(taken.x, left.x) << where;
+        EXPECT_TRUE(taken.x == 0 || taken.x == left.x) << where;
+        const Tensor images = taken.x > 0 ? x.tensor() : Tensor{};
         const Memory dy(taken.dy);
-        EXPECT_TRUE(passes.same(filter, Pass::kBackwardFilter,
-                                {.x = x.tensor(), .dy = dy.tensor(), .w = {}}))
+        EXPECT_TRUE(
+            passes.same(filter, Pass::kBackwardFilter, {.x = images, .dy = dy.tensor(), .w = {}}))
             << where << ": backward_filter by " << filter << " of x by " << first;
         for (const std::string& last : kIds) {
           if (passes.c.forward_only || !passes.can(last, Pass::kBackwardData)) continue;
           const StagedBytes bytes = passes.bytes(last, Pass::kBackwardData);
-          EXPECT_EQ(bytes.dy, taken.dy) << where;
-          if (bytes.w > 0) EXPECT_EQ(bytes.w, left.w) << where;
+          EXPECT_TRUE(taken.dy == 0 || bytes.dy == taken.dy) << where;
+          EXPECT_TRUE(bytes.w == 0 || bytes.w == left.w) << where;
           const Tensor weights = bytes.w > 0 ? w.tensor() : Tensor{};
           EXPECT_TRUE(
               passes.same(last, Pass::kBackwardData, {.x = {}, .dy = dy.tensor(), .w = weights}))
               << where << ": backward_data by " << last << " of w by " << first << ", dy by "
               << filter;
-          for (const Tensor& tensor : {x.tensor(), dy.tensor(), weights}) {
+          for (const Tensor& tensor : {images, dy.tensor(), weights}) {
             if (tensor) found.insert(first + " " + filter + " " + last);
           }
         }
         EXPECT_EQ(dy.damage(), "") << where;
       }
       EXPECT_EQ(x.damage() + w.damage(), "") << where;
-      if (HasFailure()) return true;
+      if (::testing::Test::HasFailure()) return true;
     }
     return false;
   });
-  EXPECT_EQ(found.size(), kIds.size() * kIds.size() * kIds.size());
+  return found;
+}
+
+TEST_F(StagedTensorsOnGpu, GiveTheSameBits) {
+  EXPECT_EQ(expect_same_bits(Math::kBF16).size(), kIds.size() * kIds.size() * kIds.size());
+}
+
+// There custom_wgmma_halo's backward_filter takes x and dy as they are.
+TEST_F(StagedTensorsOnGpu, GiveTheSameBitsInTf32) {
+  EXPECT_EQ(expect_same_bits(Math::kTF32).size(), kIds.size() * kIds.size());
 }
 
 // Of zeros there dw is zero.
 TEST_F(StagedTensorsOnGpu, AreTaken) {
   std::set<std::string> found;
-  for_cases([&](const Passes& passes) {
+  for_cases(Math::kBF16, [&](const Passes& passes) {
     for (const std::string& id : kIds) {
       if (!passes.can(id, Pass::kBackwardFilter)) continue;
       const StagedBytes bytes = passes.bytes(id, Pass::kBackwardFilter);

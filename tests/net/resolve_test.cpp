@@ -112,7 +112,7 @@ TEST(Resolve, OneValueAChannelCannotBeTrained) {
   make(2);
 }
 
-// A block whose passes share state: at this batch dw by wgmma in tf32 would mostly write rasters.
+// A block whose passes share state.
 TEST(ChooseOf, BlocksChooseForEachPassWhatSharesForwardsState) {
   if (!built_with_cuda()) GTEST_SKIP() << "needs a build with CUDA";
   const TestNetwork network = make_network(
@@ -224,6 +224,20 @@ TEST(ChooseOf, PlainWinogradInPartsIsChosenForFewChannelsInManyTiles) {
     EXPECT_EQ(chosen(64, 56, "64", pass), "custom_winograd_3xtf32");
   EXPECT_EQ(chosen(64, 13, "128", Pass::kBackwardFilter), "custom_winograd_3xtf32");
   EXPECT_NE(chosen(64, 13, "128", Pass::kForward), "custom_winograd_3xtf32");
+}
+
+TEST(ChooseOf, ABlockOfOneChannelIsMultipliedInPartsWhereWindowsAreMany) {
+  if (!built_with_cuda()) GTEST_SKIP() << "needs a build with CUDA";
+  const auto chosen = [](int images, Pass pass) {
+    const LayerCase c = {.keys = {{"out_channels", "64"}, {"kernel", "3"}, {"pool_kernel", "2"}},
+                         .x = {{{images, 1, 28, 28}}}};
+    return choose_of(NetSpec{}, *make_layer("conv2d_pool_relu", c), Family::kCustom, pass);
+  };
+  EXPECT_EQ(chosen(1024, Pass::kForward), "custom_direct_3xtf32");
+  EXPECT_EQ(chosen(64, Pass::kForward), "custom_direct");
+  EXPECT_EQ(chosen(64, Pass::kBackwardFilter), "custom_direct_3xtf32");
+  EXPECT_EQ(chosen(8, Pass::kBackwardFilter), "custom_direct");
+  EXPECT_EQ(chosen(1024, Pass::kBackwardData), "custom_direct");
 }
 
 TEST(ChooseOf, ClassesOfProblemsInFp32HaveTheirKernels) {

@@ -159,6 +159,25 @@ TEST(Optimizers, FollowPyTorchsTrajectories) {
   }
 }
 
+// More than a GPU's blocks take at once.
+TEST(Optimizers, UpdateManyParametersAlikeOnBothDevices) {
+  if (devices().size() < 2) GTEST_SKIP() << "no GPU";
+  const json shapes = json::parse("[[7], [1200, 1000], [3, 5]]");
+  for (const char* yaml : {"{type: sgd, momentum: 0.9}",
+                           "{type: adamw, weight_decay: 0.1, decay_biases: false, ema: 0.5}"}) {
+    const auto optimizer = read(yaml);
+    Trajectory cpu(*optimizer, shapes, Device::kCpu), gpu(*optimizer, shapes, Device::kGpu);
+    for (int i = 0; i < 2; ++i) cpu.step(), gpu.step();
+    const auto expected = all_of(cpu), found = all_of(gpu);
+    for (size_t tensor = 0; tensor < expected.size(); ++tensor) {
+      for (size_t i = 0; i < expected[tensor].size(); ++i) {
+        ASSERT_NEAR(found[tensor][i], expected[tensor][i], 1e-5)
+            << yaml << " tensor " << tensor << " element " << i;
+      }
+    }
+  }
+}
+
 TEST(Optimizers, DoNothingIfTheLossIsNotFinite) {
   const json shapes = json::parse("[[5, 3], [7]]");
   for (const OptimizerType* type : optimizer_types()) {

@@ -16,6 +16,7 @@ constexpr int kThreads = 256;
 template <class T, class F>
 __global__ void activation_forward_vectorized_kernel(F f, int64_t count, const T* x, T* y) {
   wait_for_primary();
+  let_secondary_start();
   constexpr int V = kWidest<T>;
   const int64_t vector = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (vector * V + V <= count) {
@@ -33,6 +34,7 @@ template <class T, class F>
 __global__ void activation_backward_vectorized_kernel(F f, int64_t count, const T* x, const T* y,
                                                       const T* dy, T* dx) {
   wait_for_primary();
+  let_secondary_start();
   constexpr int V = kWidest<T>;
   const int64_t vector = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const int64_t first = vector * V;

@@ -282,8 +282,8 @@ __device__ __forceinline__ void store_pairs(T* to, const Vector<float, V>& value
 #pragma unroll
     for (int k = 0; k < V; k += 2) {
       const StoredPair<T> pair(values.v[k], values.v[k + 1]);
-      stored.v[k] = pair.value[0];
-      stored.v[k + 1] = pair.value[1];
+      stored.v[k] = pair.stored(0);
+      stored.v[k + 1] = pair.stored(1);
     }
     WordOf<sizeof stored> word;
     memcpy(&word, &stored, sizeof word);

@@ -44,6 +44,9 @@ class Conv2dCustomMma : public Conv2dImpl {
   const MmaConvolution<T> convolution_;
 };
 
+template <class T>
+using Conv2dPointwise = PointwiseConvolution<T, false>;
+
 }  // namespace
 
 ImplEntry<Conv2dProblem> conv2d_custom_mma() {

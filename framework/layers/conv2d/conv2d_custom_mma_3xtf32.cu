@@ -10,7 +10,7 @@
 
 namespace duet {
 
-template class Conv2dPointwise<float, true>;
+template class PointwiseConvolution<float, true>;
 
 namespace {
 
@@ -27,7 +27,7 @@ std::optional<std::string> unsupported(const Conv2dProblem& d, Pass pass) {
 }  // namespace
 
 ImplEntry<Conv2dProblem> conv2d_custom_mma_3xtf32() {
-  auto entry = impl_entry<Conv2dPointwise<float, true>>("custom_mma_3xtf32", unsupported);
+  auto entry = impl_entry<PointwiseConvolution<float, true>>("custom_mma_3xtf32", unsupported);
   entry.preferred = [](const Conv2dProblem& problem, Pass, size_t) {
     return pointwise_preferred(problem);
   };

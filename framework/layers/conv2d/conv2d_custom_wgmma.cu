@@ -6,17 +6,16 @@
 //           copy, and what lies in the padding becomes zeros on the way. backward_data of a stride of 2 is
 //           a product for each phase (wgmma_phases.cuh), all in one launch.
 // Traffic:  as custom_mma: what does not lie with its channels last and in whole 16 bytes, and the
-//           weights, is rewritten first (mma_staging.cuh; tf32's backward_filter: kernels/rasters.cuh).
-// Limits:   math bf16 or tf32, groups = 1, more than 32 (tf32: 16) channels and filters, strides up to 2
-//           (backward_filter in tf32: 1); backward_filter in bf16: images that boxes of 16 to 64
-//           positions divide; compute capability 9.0.
+//           weights, is rewritten first (mma_staging.cuh).
+// Limits:   math bf16 or tf32, groups = 1, more than 32 (tf32: 16) channels and filters, strides up to 2;
+//           backward_filter in bf16: images that boxes of 16 to 64 positions divide; compute capability 9.0.
 #include "layers/conv2d/conv2d_wgmma.cuh"
 #include "layers/conv2d/halo_convolution.cuh"
 #include "layers/conv2d/pointwise.h"
 
 namespace duet {
 
-template class WgmmaConvolution<bfloat16>;
+template class WgmmaConvolution<bfloat16, false>;
 
 template <class T>
 using Conv2dCustomWgmma = Conv2dWgmma<T, false>;

@@ -3,6 +3,6 @@
 
 namespace duet {
 
-template class WgmmaConvolution<float>;
+template class WgmmaConvolution<float, false>;
 
 }  // namespace duet

@@ -3,6 +3,6 @@
 
 namespace duet {
 
-template class Conv2dPointwise<bfloat16>;
+template class PointwiseConvolution<bfloat16, false>;
 
 }  // namespace duet

@@ -3,6 +3,6 @@
 
 namespace duet {
 
-template class Conv2dPointwise<float>;
+template class PointwiseConvolution<float, false>;
 
 }  // namespace duet

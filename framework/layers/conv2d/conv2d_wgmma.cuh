@@ -31,11 +31,12 @@ class Conv2dStaged : public Conv2dWithMoments, public SharesStaged {
   }
 
   StagedBytes staged_bytes(Pass pass) const override {
-    if constexpr (!std::is_same_v<T, bfloat16>) return {};  // tf32's passes have a form each
     const size_t x = convolution_.staged_x_bytes(), dy = convolution_.staged_dy_bytes();
     const size_t w = convolution_.staged_w_bytes();
     if (pass == Pass::kForward) return {.x = x, .w = w};
-    if (pass == Pass::kBackwardFilter) return {.x = x, .dy = dy};
+    if (pass == Pass::kBackwardFilter) {
+      return Convolution::kStagesFilter ? StagedBytes{.x = x, .dy = dy} : StagedBytes{};
+    }
     return {.dy = dy, .w = convolution_.turns_weights() ? 0 : w};
   }
   void run_sharing(Pass pass, const Run& run, const LayerTensors& t, const StagedTensors& staged,

@@ -13,8 +13,8 @@
 #include "device/launch.h"
 #include "kernels/bulk_copy.cuh"
 #include "kernels/mma_tile.cuh"
-#include "kernels/rasters.cuh"
 #include "kernels/split_reduction.cuh"
+#include "kernels/tf32.cuh"
 #include "kernels/vector.cuh"
 #include "layers/conv2d/conv2d_geometry.cuh"
 

@@ -3,7 +3,8 @@
 //
 // The columns of an instruction may be any pixels. A lane's results are two neighbouring columns; over a few
 // instructions they are made a run of neighbours in memory, 16 bytes of y, which it stores at once.
-// x lies in shared memory with its padding, as many rows as a band of outputs reads; a lane gathers its taps there.
+// x lies in shared memory with its padding, as many rows as a band of outputs reads; a lane gathers its taps there. Rows of
+// whole 16 bytes are copied past the registers while the band before them is multiplied.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 #include "device/launch.h"
 #include "kernels/mma_tile.cuh"
 #include "kernels/moment_parts.cuh"
-#include "kernels/rasters.cuh"
+#include "kernels/tf32.cuh"
 #include "kernels/vector.cuh"
 #include "layers/conv2d/conv2d_geometry.cuh"
 
@@ -20,75 +21,85 @@ namespace duet {
 inline constexpr int kForwardProductThreads = 256,
                      kForwardProductPixels = 32;  // of a block; of a warp at a time
 
+/// Blocks of so many filters by 16 on a multiprocessor.
+template <class Mma>
+constexpr int forward_product_blocks(int row_tiles) {
+  return row_tiles == 2 && !Mma::kInParts ? 3 : 2;
+}
+
 /// How a product is cut. A block takes bands, so many rows of outputs of an image.
 struct ForwardProductPlan {
   Conv2dProblem d;
   int taps, steps;                   // of a filter; instructions that have them
+  int groups, blocks;                // of filters; of bands
   int band_rows, bands, image_rows;  // of outputs, an image, and of x that a band reads
-  int pitch, pixels;                 // elements of a row of x in shared memory, and of all
+  int left, pitch;                   // elements before a row of x in shared memory, and to the next
+  int pixels, buffers;               // elements of a band there, and how many it has room for
+  int pieces;                        // of 16 bytes, of a row of x; 0: of no whole number
   int runs;                          // of 16 bytes, of a row of outputs
-  FastDivisor by_bands, by_runs, by_image_rows, by_pitch, by_r, by_s;
+  FastDivisor by_bands, by_runs, by_image_rows, by_pitch, by_pieces, by_r, by_s;
 
-  ForwardProductPlan(const Conv2dProblem& problem, int multiprocessors)
-      : d(problem), taps(d.c * d.r * d.s), steps(ceil_div(taps, depth())) {
-    const int width = (d.q - 1) * d.stride_w + (d.s - 1) * d.dilation_w + 1;
-    const int bank_row = 128 / int(size_of(d.dtype));
+  ForwardProductPlan(const Conv2dProblem& problem, int blocks_at_once)
+      : d(problem),
+        taps(d.c * d.r * d.s),
+        steps(ceil_div(taps, depth())),
+        groups(ceil_div(d.k, 16 * row_tiles())) {
+    const int size = size_of(d.dtype), bank_row = 128 / size;
+    pieces = d.w * size % 16 == 0 ? d.w * size / 16 : 0;
+    buffers = pieces > 0 ? 2 : 1;
+    left = pieces > 0 ? round_up(d.pad_w, 16 / size) : d.pad_w;
+    const int last = (d.q - 1) * d.stride_w + (d.s - 1) * d.dilation_w - d.pad_w;
+    const int width = left + std::max(d.w, last + 1);
     pitch = round_up(width + bank_row / 2, bank_row) - bank_row / 2;  // rows half the banks apart
-    runs = d.q * int(size_of(d.dtype)) / 16;
-    constexpr size_t kMostPixelBytes = 48 * 1024;
-    const int enough = std::max(1, ceil_div(d.n * d.p, 4 * multiprocessors));
-    band_rows = std::min(d.p, enough);
-    while (band_rows > 1 && size_of(d.dtype) * pixels_of(band_rows) > kMostPixelBytes) --band_rows;
-    bands = ceil_div(d.p, band_rows);
-    band_rows = ceil_div(d.p, bands);
+    runs = d.q * size / 16;
+    // In rounds of a block's warps, and what a band takes besides.
+    double least = 1e300;
+    for (int rows = 1; rows <= d.p; ++rows) {
+      constexpr size_t kMostPixelBytes = 48 * 1024;
+      if (rows > 1 && size * pixels_of(rows) * buffers > kMostPixelBytes) break;
+      const int of_image = ceil_div(d.p, rows);
+      if (rows != ceil_div(d.p, of_image)) continue;
+      const int tasks = d.n * of_image, each = ceil_div(tasks * groups, blocks_at_once);
+      const double cost =
+          each * (0.5 + ceil_div(rows * d.q, kForwardProductPixels * kForwardProductThreads / 32));
+      if (cost >= least) continue;
+      least = cost;
+      band_rows = rows, bands = of_image, blocks = ceil_div(tasks, each);
+    }
     image_rows = rows_read(band_rows), pixels = pixels_of(band_rows);
     by_bands = FastDivisor(bands), by_runs = FastDivisor(std::max(1, runs));
     by_image_rows = FastDivisor(image_rows), by_pitch = FastDivisor(pitch);
+    by_pieces = FastDivisor(std::max(1, pieces));
     by_r = FastDivisor(d.r), by_s = FastDivisor(d.s);
   }
   int depth() const { return d.dtype == DType::kBFloat16 ? MmaBf16::kDepth : MmaTf32::kDepth; }
   /// In float32 there are not registers for more.
-  int row_tiles() const { return d.k <= 32 || d.math == Math::kFP32 ? 2 : 4; }
+  static int row_tiles(const Conv2dProblem& d) {
+    return d.k <= 32 || d.math == Math::kFP32 ? 2 : 4;
+  }
+  int row_tiles() const { return row_tiles(d); }
   int rows_read(int rows) const { return (rows - 1) * d.stride_h + (d.r - 1) * d.dilation_h + 1; }
   size_t pixels_of(int rows) const { return size_t{1} * d.c * rows_read(rows) * pitch; }
   /// Weights and places of taps as lanes read them, x, and zeros.
   size_t shared_bytes() const {
-    return 16 * (size_t{1} * steps * (row_tiles() * 32 + 4) + 4) + size_of(d.dtype) * pixels;
+    return 16 * (size_t{1} * steps * (row_tiles() * 32 + 4) + 4) +
+           size_of(d.dtype) * buffers * pixels;
   }
 };
 
-/// Adds to the moments of a lane's filters its results of some runs, of which it has `count`; inside(u): whether there is
-/// run u.
-template <class T, int kRuns, int kTilesOfRun, int kRowTiles, class Inside>
-__device__ __forceinline__ void add_product_moments(
-    RowMoments<2 * kRowTiles>& all, const float (&sums)[kRuns][kTilesOfRun][kRowTiles][4],
-    float count, Inside inside) {
-  if (count == 0.f) return;
-  const float share = __fdividef(1.f, count);
-  float mean[2 * kRowTiles], squares[2 * kRowTiles];
-#pragma unroll
-  for (int i = 0; i < 2 * kRowTiles; ++i) {
-    const auto visit = [&](auto look) {
-#pragma unroll
-      for (int u = 0; u < kRuns; ++u) {
-        if (kRuns > 1 && !inside(u)) continue;
-#pragma unroll
-        for (int t = 0; t < kTilesOfRun; ++t) {
-          const float* const pixels = sums[u][t][i / 2] + i % 2 * 2;
-          const StoredPair<T> pair(pixels[0], pixels[1]);
-          look(pair[0]);
-          look(pair[1]);
-        }
-      }
-    };
-    look_twice(share, visit, mean[i], squares[i]);
-  }
-  all.join(count, mean, squares);
+/// Starts the copy of 16 bytes to shared memory, of zeros where `from` is not to be read.
+__device__ __forceinline__ void fetch_or_clear(void* to, const void* from, bool is_read) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                   static_cast<uint32_t>(__cvta_generic_to_shared(to))),
+               "l"(from), "r"(is_read ? 16 : 0)
+               : "memory");
+#endif
 }
 
 // blockIdx.x takes bands by turns, y has 16 * kRowTiles filters. `moments`: of y, a part a blockIdx.x.
 template <class Mma, int kRowTiles, int kStride, class T>
-__global__ void __launch_bounds__(kForwardProductThreads, 2)
+__global__ void __launch_bounds__(kForwardProductThreads, forward_product_blocks<Mma>(kRowTiles))
     conv2d_direct_forward_product_kernel(const __grid_constant__ ForwardProductPlan g,
                                          const T* __restrict__ x, const float* __restrict__ w,
                                          const float* __restrict__ bias, T* __restrict__ y,
@@ -98,13 +109,14 @@ __global__ void __launch_bounds__(kForwardProductThreads, 2)
   constexpr int kRun = kWidest<T>,
                 kTilesOfRun = kRun / 2;  // pixels, and instructions that have them
   constexpr int kRuns = kForwardProductPixels / 4 / kRun;  // of a lane
-  constexpr int kLaneTaps = kBf16 ? 4 : 2;                 // of an instruction
+  constexpr bool kRounds = !kBf16 && !Mma::kInParts;
+  constexpr int kLaneTaps = kBf16 ? 4 : 2;  // of an instruction
   extern __shared__ __align__(16) uint32_t memory[];
   uint4* const weights = reinterpret_cast<uint4*>(memory);  // [step][tile][lane]
   int4* const places =
       reinterpret_cast<int4*>(weights + g.steps * kRowTiles * 32);  // [step][of four]
   T* const zeros = reinterpret_cast<T*>(places + g.steps * 4);
-  T* const pixels = zeros + 4 * kRun;  // [channel][row][pitch]
+  T* const pixels = zeros + 4 * kRun;  // [buffer][channel][row][pitch]
   const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32, row = lane / 4, of_four = lane % 4;
   const int k0 = blockIdx.y * 16 * kRowTiles;
   // The taps of a lane of four: terms of an instruction.
@@ -127,7 +139,70 @@ __global__ void __launch_bounds__(kForwardProductThreads, 2)
     places[i] = {at[0], at[1], at[2], at[3]};
   }
   if (tid < 4 * kRun) zeros[tid] = T(0.f);
+
+  const int tasks = g.d.n * g.bands, all_pieces = g.d.c * g.image_rows * g.pieces;
+  // Calls visit(place in a buffer, channel, row of x) for every piece of a band that this thread brings.
+  const auto for_pieces = [&](auto visit) {
+    for (int i = tid; i < all_pieces; i += kThreads) {
+      int line, piece, channel, h;
+      g.by_pieces.divmod(i, line, piece);
+      g.by_image_rows.divmod(line, channel, h);
+      visit(line * g.pitch + g.left + piece * kRun, channel, h, piece * kRun);
+    }
+  };
+  const auto start_of = [&](int task, int& n, int& p0) {
+    g.by_bands.divmod(task, n, p0);
+    p0 *= g.band_rows;
+  };
+  const auto fetch = [&](int task, T* to) {
+    int n, p0;
+    start_of(task, n, p0);
+    const int h0 = p0 * g.d.stride_h - g.d.pad_h;
+    for_pieces([&](int place, int channel, int h, int column) {
+      const bool inside = uint32_t(h + h0) < uint32_t(g.d.h);
+      const size_t row = size_t(n * g.d.c + channel) * g.d.h + (inside ? h + h0 : 0);
+      fetch_or_clear(to + place, x + row * g.d.w + column, inside);
+    });
+  };
+  // What was fetched is there, as it is multiplied.
+  const auto settle = [&](T* band) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+    if constexpr (kRounds) {
+      for_pieces([&](int place, int, int, int) {
+        Vector<T, kRun> piece = *reinterpret_cast<const Vector<T, kRun>*>(band + place);
+#pragma unroll
+        for (float& value : piece.v) value = tf32_rounded(value);
+        *reinterpret_cast<Vector<T, kRun>*>(band + place) = piece;
+      });
+    }
+  };
+  // The same where rows are no whole 16 bytes.
+  const auto load = [&](int task, T* band) {
+    int n, p0;
+    start_of(task, n, p0);
+    const int h0 = p0 * g.d.stride_h - g.d.pad_h;
+#pragma unroll 4
+    for (int i = tid; i < g.pixels; i += kThreads) {
+      int channel, h, column;
+      g.by_pitch.divmod(i, h, column);
+      g.by_image_rows.divmod(h, channel, h);
+      h += h0, column -= g.left;
+      const bool inside = uint32_t(h) < uint32_t(g.d.h) && uint32_t(column) < uint32_t(g.d.w);
+      T value = inside ? x[(size_t(n * g.d.c + channel) * g.d.h + h) * g.d.w + column] : T(0.f);
+      if constexpr (kRounds) value = tf32_rounded(value);
+      band[i] = value;
+    }
+  };
+
+  if (g.pieces > 0) {  // what is beside the rows stays zero
+    for (int i = tid; i < 2 * g.pixels / kRun; i += kThreads)
+      reinterpret_cast<uint4*>(pixels)[i] = {};
+    __syncthreads();
+  }
   wait_for_primary();
+  if (g.pieces > 0) fetch(blockIdx.x, pixels);
   for (int i = tid; i < g.steps * kRowTiles * 32; i += kThreads) {
     const int step = i / 32 / kRowTiles, filter = k0 + i / 32 % kRowTiles * 16 + i % 32 / 4;
     const auto weight = [&](int half, int j) {
@@ -156,34 +231,31 @@ __global__ void __launch_bounds__(kForwardProductThreads, 2)
       biases[m][half] = bias != nullptr && k < g.d.k ? __ldg(bias + k) : 0.f;
     }
 
-  RowMoments<2 * kRowTiles> mine;
-  for (int task = blockIdx.x; task < g.d.n * g.bands; task += gridDim.x) {
-    int n, p0;
-    g.by_bands.divmod(task, n, p0);
-    p0 *= g.band_rows;
-    __syncthreads();  // nobody reads the band before this one any more
-    const int h0 = p0 * g.d.stride_h - g.d.pad_h;
-#pragma unroll 4
-    for (int i = tid; i < g.pixels; i += kThreads) {
-      int channel, h, column;
-      g.by_pitch.divmod(i, h, column);
-      g.by_image_rows.divmod(h, channel, h);
-      h += h0, column -= g.d.pad_w;
-      const bool inside = uint32_t(h) < uint32_t(g.d.h) && uint32_t(column) < uint32_t(g.d.w);
-      T value = inside ? x[(size_t(n * g.d.c + channel) * g.d.h + h) * g.d.w + column] : T(0.f);
-      if constexpr (!kBf16 && !Mma::kInParts) value = tf32_rounded(value);
-      pixels[i] = value;
+  SumsAboutFirst<2 * kRowTiles> mine;
+  T* band = pixels;
+  T* other = pixels + (g.buffers - 1) * g.pixels;
+  for (int task = blockIdx.x; task < tasks; task += gridDim.x) {
+    if (g.pieces > 0) {
+      settle(band);
+    } else {
+      __syncthreads();  // nobody reads the band before this one any more
+      load(task, band);
     }
     __syncthreads();
+    if (g.pieces > 0 && task + gridDim.x < tasks) fetch(task + gridDim.x, other);
+    int n, p0;
+    start_of(task, n, p0);
     const int runs = min(g.band_rows, g.d.p - p0) * g.runs;  // of the band
-    T* const out = y + (size_t(n) * g.d.k + k0) * g.d.p * g.d.q + p0 * g.d.q;
+    const size_t eight_filters = size_t{8} * g.d.p * g.d.q;
+    T* const of_lane = y + (size_t(n) * g.d.k + k0 + row) * g.d.p * g.d.q + p0 * g.d.q;
     for (int run0 = warp * 4 * kRuns; run0 < runs; run0 += kWarps * 4 * kRuns) {
       const T* corner[kRuns];  // of the first pixel of this lane's column
 #pragma unroll
       for (int u = 0; u < kRuns; ++u) {
         int p, run;
         g.by_runs.divmod(min(run0 + u * 4 + row / 2, runs - 1), p, run);
-        corner[u] = pixels + p * g.d.stride_h * g.pitch + (run * kRun + row % 2) * kStride;
+        corner[u] = band + p * g.d.stride_h * g.pitch + g.left - g.d.pad_w +
+                    (run * kRun + row % 2) * kStride;
       }
       float sums[kRuns][kTilesOfRun][kRowTiles][4];
 #pragma unroll
@@ -192,8 +264,9 @@ __global__ void __launch_bounds__(kForwardProductThreads, 2)
         sums[i / 4 / kRowTiles / kTilesOfRun][i / 4 / kRowTiles % kTilesOfRun][m][i % 4] =
             biases[m][i % 4 / 2];
       }
+      int step = 0;
 #pragma unroll 1
-      for (int step = 0; step < g.steps; ++step) {
+      do {
         const int4 place = places[step * 4 + of_four];
         const int at[4] = {place.x, place.y, place.z, place.w};
         uint32_t a[kRowTiles][4];
@@ -235,43 +308,48 @@ __global__ void __launch_bounds__(kForwardProductThreads, 2)
             }
           }
         }
-      }
+      } while (++step < g.steps);
 #pragma unroll
       for (int u = 0; u < kRuns; ++u) {
         const int run = run0 + u * 4 + of_four;
+        if (run >= runs) continue;
+        alignas(16) StoredPair<T> results[2 * kRowTiles][kTilesOfRun];
 #pragma unroll
-        for (int m = 0; m < kRowTiles; ++m)
+        for (int i = 0; i < 2 * kRowTiles; ++i) {
 #pragma unroll
-          for (int half = 0; half < 2; ++half) {
-            const int k = m * 16 + half * 8 + row;
-            Vector<float, kRun> result;
-#pragma unroll
-            for (int t = 0; t < kTilesOfRun; ++t) {
-              result.v[2 * t] = sums[u][t][m][2 * half];
-              result.v[2 * t + 1] = sums[u][t][m][2 * half + 1];
-            }
-            if (run < runs && k0 + k < g.d.k)
-              store(out + size_t(k) * g.d.p * g.d.q + run * kRun, result);
+          for (int t = 0; t < kTilesOfRun; ++t) {
+            const float* const pair = sums[u][t][i / 2] + i % 2 * 2;
+            results[i][t] = {pair[0], pair[1]};
           }
-      }
-      if (moments.parts > 0) {
-        const auto inside = [&](int u) { return run0 + u * 4 + of_four < runs; };
-        int count = 0;
+          uint4 word;
+          static_assert(sizeof word == sizeof results[i]);
+          memcpy(&word, results[i], sizeof word);
+          if (k0 + row + 8 * i < g.d.k)
+            __stcg(reinterpret_cast<uint4*>(of_lane + i * eight_filters + run * kRun), word);
+        }
+        if (moments.parts == 0) continue;
 #pragma unroll
-        for (int u = 0; u < kRuns; ++u) count += inside(u) ? kRun : 0;
-        add_product_moments<T>(mine, sums, float(count), inside);
+        for (int i = 0; i < 2 * kRowTiles; ++i) {
+          mine.begin(i, results[i][0][0]);
+#pragma unroll
+          for (int pixel = 0; pixel < kRun; ++pixel) mine.add(i, results[i][pixel / 2][pixel % 2]);
+        }
+        mine.count += kRun;
       }
     }
+    T* const read = band;
+    band = other, other = read;
   }
   if (moments.parts == 0) return;
   constexpr int kFilters = 16 * kRowTiles;
   __shared__ WarpMoments<kWarps, kFilters> warps;
-  mine.join_quad();
+  RowMoments<2 * kRowTiles> joined = mine.moments();
+  joined.join_quad();
   if (of_four == 0)
 #pragma unroll
     for (int i = 0; i < 2 * kRowTiles; ++i)
-      warps.of[warp][i * 8 + row] = {mine.mean[i], mine.squares[i]};
-  if (lane == 0) warps.counts[warp] = mine.count;
+      warps.of[warp][i * 8 + row] = {joined.mean[i], joined.squares[i]};
+  if (lane == 0) warps.counts[warp] = joined.count;
   __syncthreads();
   if (tid < kFilters && k0 + tid < g.d.k) warps.leave(moments, k0, tid, blockIdx.x);
 }
@@ -287,7 +365,7 @@ inline bool forward_product_possible(const Conv2dProblem& d) {
   const int64_t taps = int64_t{d.c} * d.r * d.s;
   return taps <= 200 && taps > d.c && d.h + 2 * d.pad_h <= kMostSide &&
          d.w + 2 * d.pad_w <= kMostSide &&
-         ForwardProductPlan(d, multiprocessor_count()).shared_bytes() <=
+         ForwardProductPlan(d, 2 * multiprocessor_count()).shared_bytes() <=
              size_t(gpu_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
 }
 
@@ -296,12 +374,9 @@ template <class Mma, class T>
 class DirectForwardProduct {
  public:
   explicit DirectForwardProduct(const Conv2dProblem& problem)
-      : plan_(problem, multiprocessor_count()) {
-    groups_ = ceil_div(problem.k, 16 * plan_.row_tiles());
-    const int tasks = problem.n * plan_.bands;
-    blocks_ = ceil_div(tasks, ceil_div(tasks * groups_, 4 * multiprocessor_count()));
-  }
-  int moment_parts() const { return blocks_; }
+      : plan_(problem, multiprocessor_count() *
+                           forward_product_blocks<Mma>(ForwardProductPlan::row_tiles(problem))) {}
+  int moment_parts() const { return plan_.blocks; }
   /// `b` may be nullptr.
   void run(const T* x, const float* w, const float* b, T* y, cudaStream_t stream,
            const ChannelMoments& moments = {}) const {
@@ -309,8 +384,8 @@ class DirectForwardProduct {
       const size_t bytes = plan_.shared_bytes();
       DUET_CUDA(
           cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)));
-      launch_following({dim3(blocks_, groups_), kForwardProductThreads, bytes, stream}, kernel,
-                       plan_, x, w, b, y, moments);
+      launch_following({dim3(plan_.blocks, plan_.groups), kForwardProductThreads, bytes, stream},
+                       kernel, plan_, x, w, b, y, moments);
     };
     const auto with_tiles = [&]<int kTiles>() {
       plan_.d.stride_w == 1 ? launch(conv2d_direct_forward_product_kernel<Mma, kTiles, 1, T>)
@@ -330,7 +405,6 @@ class DirectForwardProduct {
 
  private:
   const ForwardProductPlan plan_;
-  int groups_ = 1, blocks_ = 1;
 };
 
 }  // namespace duet

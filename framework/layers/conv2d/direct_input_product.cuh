@@ -14,7 +14,7 @@
 
 #include "device/launch.h"
 #include "kernels/mma_tile.cuh"
-#include "kernels/rasters.cuh"
+#include "kernels/tf32.cuh"
 #include "kernels/vector.cuh"
 #include "layers/conv2d/conv2d_geometry.cuh"
 

@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(FilterParts::kThreads)
                               (size_t(at.filter) * parts.taps + at.tap + tap) * parts.padded +
                               at.channel + 4 * quad;
     float4 total = {};
-    constexpr int kAtOnce = 4;  // reads under way
+    constexpr int kAtOnce = 8;  // reads under way
     for (int first = slice; first < splits; first += kAtOnce * slices) {
       float4 part[kAtOnce] = {};
 #pragma unroll

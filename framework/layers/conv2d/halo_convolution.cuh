@@ -148,7 +148,7 @@ bool halo_keeps_up(const Conv2dProblem& d, Pass pass) {
   // Estimates leave out that custom_wgmma brings a tile once a tap.
   constexpr double kOfCopies = 1.5;
   return HaloPlan<T>(HaloProblem(d, pass), likely_multiprocessor_count()).cycles() <=
-         kOfCopies * WgmmaConvolution<T>(d, ~size_t{0}).cycles(pass);
+         kOfCopies * WgmmaConvolution<T, false>(d, ~size_t{0}).cycles(pass);
 }
 
 /// Whether HaloConvolution can do it and is faster than WgmmaConvolution: measured on an H100 at 13 to 56 rows and
@@ -182,7 +182,12 @@ inline bool halo_convolution_preferred(const Conv2dProblem& d, Pass pass) {
 /// nothing is pooled. REQUIRES: halo_convolution_unsupported() has no reason for a pass that runs.
 template <class T>
 class HaloConvolution : public StagedConvolution<T> {
+  static constexpr bool kBf16 = std::is_same_v<T, bfloat16>;
+
  public:
+  /// Whether backward_filter takes what stage_x_and_dy() makes.
+  static constexpr bool kStagesFilter = kBf16;
+
   /// With `pooled`, dy of backward_filter is that of 2x2 windows, of which rows and columns are whole ones.
   HaloConvolution(const Conv2dProblem& problem, size_t workspace_limit, bool pooled = false)
       : Staged(problem),
@@ -217,21 +222,7 @@ class HaloConvolution : public StagedConvolution<T> {
     return parts;
   }
   void forward(const Run& run, const Tensor& x, const Tensor& w, const float* bias, const Tensor& y,
-               const ChannelMoments& moments = {}, const SharedImages<T>& shared = {}) const {
-    if constexpr (kBf16) {
-      if (keeps(Pass::kForward)) {
-        const Conv2dProblem& d = problem_;
-        this->by_layout([&, this]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
-          this->forward_kept(
-              run, x, w, RowPairResult<kLayout, T>{y.data<T>(), bias, d.n, d.k, d.p, d.q, moments},
-              shared);
-        });
-        return;
-      }
-    }
-    const auto [image, weights] = stage_x_and_weights(run, x, w, shared);
-    launch(forward_, image, by_row(weights, problem_.k), bias, problem_.k, y, run, moments);
-  }
+               const ChannelMoments& moments = {}, const SharedImages<T>& shared = {}) const;
   /// Forward to somewhere else, as kept_weights.cuh has results. REQUIRES: kept_weights_preferred().
   template <class Result>
   void forward_kept(const Run& run, const Tensor& x, const Tensor& w, const Result& result,
@@ -240,65 +231,14 @@ class HaloConvolution : public StagedConvolution<T> {
     kept_problem(padded_, Pass::kForward).run(image, weights, {}, result, run.stream());
   }
   void backward_data(const Run& run, const Tensor& dy, const uint32_t* argmax, const Tensor& w,
-                     const Tensor& dx, const SharedImages<T>& shared = {}) const {
-    if constexpr (kBf16) {
-      if (keeps(Pass::kBackwardData)) {
-        const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, true, shared);
-        const TapNumbers from_the_last{8, -3, -1, FastDivisor(3)};
-        const KeptProblem kept = kept_problem(padded_, Pass::kBackwardData);
-        const Conv2dProblem& d = problem_;
-        this->by_layout([&, from = image, filters = weights]<Layout kLayout>(
-                            std::integral_constant<Layout, kLayout>) {
-          kept.run(from, filters, from_the_last,
-                   RowPairResult<kLayout, T>{dx.data<T>(), nullptr, d.n, d.c, d.h, d.w},
-                   run.stream());
-        });
-        return;
-      }
-    }
-    constexpr bool kTurned = std::is_same_v<T, float>;  // which the instruction would not
-    const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, kTurned, shared);
-    if constexpr (kTurned) {
-      launch(backward_data_, image, by_row(weights, problem_.c), nullptr, problem_.c, dx, run);
-    } else {
-      const auto by_channel = [filters = weights, rows = problem_.k, channels = padded_.c](
-                                  const HaloGeometry& g, int) {
-        return WeightByChannel(filters, rows, g.taps(), channels);
-      };
-      launch(backward_data_, image, by_channel, nullptr, problem_.c, dx, run);
-    }
-  }
+                     const Tensor& dx, const SharedImages<T>& shared = {}) const;
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
-                       float* dw, float* db, const SharedImages<T>& shared = {}) const {
-    if constexpr (kBf16) {
-      const Conv2dProblem& d = padded_;
-      const auto [image, gradient] = this->stage_x_and_dy(run, x, dy, argmax, shared);
-      launch_wgmma_filter<T>(
-          {image, d.n, d.h, d.w, d.c, d.pad_h, d.pad_w, segments_.columns + d.s - 1,
-           backward_filter_.tile_channels * int(sizeof(T))},
-          {gradient, d.n, d.p, d.q, d.k, 0, 0, segments_.columns}, backward_filter_, problem_.k,
-          db != nullptr, parts(run), parts_stride(), run.stream());
-    } else {
-      const Conv2dProblem& d = problem_;
-      const int unit = backward_filter_.pooled ? 2 : 1;
-      this->by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
-        launch_wgmma_filter_rows<kLayout>({x.data<float>(), d.n, d.c, d.h, d.w, d.pad_h, d.pad_w},
-                                          {dy.data<float>(), d.n, d.k, d.p / unit, d.q / unit},
-                                          {argmax, d.n, argmax_groups(d.k), d.p / unit, d.q / unit},
-                                          backward_filter_, d.k, db != nullptr, parts(run),
-                                          parts_stride(), run.stream());
-      });
-    }
-    this->launch_sum_filters(parts(run), backward_filter_.splits, filter_channels(), dw, db,
-                             run.stream());
-  }
+                       float* dw, float* db, const SharedImages<T>& shared = {}) const;
 
  private:
   using Staged = StagedConvolution<T>;
   using Staged::problem_, Staged::padded_, Staged::staged_bytes;
   using Staged::stage_x_and_weights, Staged::stage_dy_and_weights;
-
-  static constexpr bool kBf16 = std::is_same_v<T, bfloat16>;
 
   bool keeps(Pass pass) const { return pass == Pass::kForward ? keeps_forward_ : keeps_data_; }
 
@@ -348,6 +288,86 @@ class HaloConvolution : public StagedConvolution<T> {
   const FilterSegments<T> segments_;  // of backward_filter_
   const FilterPlan<T> backward_filter_;
 };
+
+// Behind the class, as `extern template` does not keep the compiler from making what is inline again, kernels and all.
+
+template <class T>
+void HaloConvolution<T>::forward(const Run& run, const Tensor& x, const Tensor& w,
+                                 const float* bias, const Tensor& y, const ChannelMoments& moments,
+                                 const SharedImages<T>& shared) const {
+  if constexpr (kBf16) {
+    if (keeps(Pass::kForward)) {
+      const Conv2dProblem& d = problem_;
+      this->by_layout([&, this]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
+        this->forward_kept(
+            run, x, w, RowPairResult<kLayout, T>{y.data<T>(), bias, d.n, d.k, d.p, d.q, moments},
+            shared);
+      });
+      return;
+    }
+  }
+  const auto [image, weights] = stage_x_and_weights(run, x, w, shared);
+  launch(forward_, image, by_row(weights, problem_.k), bias, problem_.k, y, run, moments);
+}
+
+template <class T>
+void HaloConvolution<T>::backward_data(const Run& run, const Tensor& dy, const uint32_t* argmax,
+                                       const Tensor& w, const Tensor& dx,
+                                       const SharedImages<T>& shared) const {
+  if constexpr (kBf16) {
+    if (keeps(Pass::kBackwardData)) {
+      const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, true, shared);
+      const TapNumbers from_the_last{8, -3, -1, FastDivisor(3)};
+      const KeptProblem kept = kept_problem(padded_, Pass::kBackwardData);
+      const Conv2dProblem& d = problem_;
+      this->by_layout([&, from = image,
+                       filters = weights]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
+        kept.run(from, filters, from_the_last,
+                 RowPairResult<kLayout, T>{dx.data<T>(), nullptr, d.n, d.c, d.h, d.w},
+                 run.stream());
+      });
+      return;
+    }
+  }
+  constexpr bool kTurned = std::is_same_v<T, float>;  // which the instruction would not
+  const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, kTurned, shared);
+  if constexpr (kTurned) {
+    launch(backward_data_, image, by_row(weights, problem_.c), nullptr, problem_.c, dx, run);
+  } else {
+    const auto by_channel = [filters = weights, rows = problem_.k, channels = padded_.c](
+                                const HaloGeometry& g, int) {
+      return WeightByChannel(filters, rows, g.taps(), channels);
+    };
+    launch(backward_data_, image, by_channel, nullptr, problem_.c, dx, run);
+  }
+}
+
+template <class T>
+void HaloConvolution<T>::backward_filter(const Run& run, const Tensor& x, const Tensor& dy,
+                                         const uint32_t* argmax, float* dw, float* db,
+                                         const SharedImages<T>& shared) const {
+  if constexpr (kBf16) {
+    const Conv2dProblem& d = padded_;
+    const auto [image, gradient] = this->stage_x_and_dy(run, x, dy, argmax, shared);
+    launch_wgmma_filter<T>(
+        {image, d.n, d.h, d.w, d.c, d.pad_h, d.pad_w, segments_.columns + d.s - 1,
+         backward_filter_.tile_channels * int(sizeof(T))},
+        {gradient, d.n, d.p, d.q, d.k, 0, 0, segments_.columns}, backward_filter_, problem_.k,
+        db != nullptr, parts(run), parts_stride(), run.stream());
+  } else {
+    const Conv2dProblem& d = problem_;
+    const int unit = backward_filter_.pooled ? 2 : 1;
+    this->by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
+      launch_wgmma_filter_rows<kLayout>({x.data<float>(), d.n, d.c, d.h, d.w, d.pad_h, d.pad_w},
+                                        {dy.data<float>(), d.n, d.k, d.p / unit, d.q / unit},
+                                        {argmax, d.n, argmax_groups(d.k), d.p / unit, d.q / unit},
+                                        backward_filter_, d.k, db != nullptr, parts(run),
+                                        parts_stride(), run.stream());
+    });
+  }
+  this->launch_sum_filters(parts(run), backward_filter_.splits, filter_channels(), dw, db,
+                           run.stream());
+}
 
 // Compiled in conv2d_custom_wgmma_halo.cu and conv2d_custom_wgmma_halo_tf32.cu.
 extern template class HaloConvolution<bfloat16>;

@@ -29,32 +29,12 @@ class Conv2dCustomImplicitGemm : public Conv2dImpl {
   }
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
-               const Tensor& y) override {
-    if (problem_.c % 4 == 0) {
-      forward_by<kWide, 4>(run, x, w, b, y);
-    } else if (taps_ % 4 == 0) {
-      forward_by<1, 4>(run, x, w, b, y);
-    } else {
-      forward_by<1, 1>(run, x, w, b, y);
-    }
-  }
+               const Tensor& y) override;
 
-  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
-    if (problem_.c % 4 == 0 && problem_.k % 4 == 0) {
-      backward_data_by<kWide>(run, dy, w, dx);
-    } else {
-      backward_data_by<1>(run, dy, w, dx);
-    }
-  }
+  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override;
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
-                       const Tensor& db) override {
-    if (problem_.c % 4 == 0 && problem_.k % 4 == 0) {
-      backward_filter_by<kWide>(run, x, dy, dw, db);
-    } else {
-      backward_filter_by<1>(run, x, dy, dw, db);
-    }
-  }
+                       const Tensor& db) override;
 
  private:
   // Elements along a channel axis that are fetched at once where their number is a multiple of it.
@@ -99,5 +79,40 @@ class Conv2dCustomImplicitGemm : public Conv2dImpl {
   ImageProduct<FmaTiles> forward_, backward_data_;
   WeightProduct<FmaTiles> backward_filter_;
 };
+
+// Behind the class, as `extern template` does not keep the compiler from making what is inline again, kernels and all.
+
+template <Layout kLayout, class T>
+void Conv2dCustomImplicitGemm<kLayout, T>::forward(const Run& run, const Tensor& x, const Tensor& w,
+                                                   const Tensor& b, const Tensor& y) {
+  if (problem_.c % 4 == 0) {
+    forward_by<kWide, 4>(run, x, w, b, y);
+  } else if (taps_ % 4 == 0) {
+    forward_by<1, 4>(run, x, w, b, y);
+  } else {
+    forward_by<1, 1>(run, x, w, b, y);
+  }
+}
+
+template <Layout kLayout, class T>
+void Conv2dCustomImplicitGemm<kLayout, T>::backward_data(const Run& run, const Tensor& dy,
+                                                         const Tensor& w, const Tensor& dx) {
+  if (problem_.c % 4 == 0 && problem_.k % 4 == 0) {
+    backward_data_by<kWide>(run, dy, w, dx);
+  } else {
+    backward_data_by<1>(run, dy, w, dx);
+  }
+}
+
+template <Layout kLayout, class T>
+void Conv2dCustomImplicitGemm<kLayout, T>::backward_filter(const Run& run, const Tensor& x,
+                                                           const Tensor& dy, const Tensor& dw,
+                                                           const Tensor& db) {
+  if (problem_.c % 4 == 0 && problem_.k % 4 == 0) {
+    backward_filter_by<kWide>(run, x, dy, dw, db);
+  } else {
+    backward_filter_by<1>(run, x, dy, dw, db);
+  }
+}
 
 }  // namespace duet

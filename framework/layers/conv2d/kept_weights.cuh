@@ -148,7 +148,7 @@ struct RowPairResult {
 
   /// Adds to the moments of the thread's two channels what store() has of them.
   template <class Tile>
-  __device__ __forceinline__ void add_to(RowMoments<2>& all,
+  __device__ __forceinline__ void add_to(SumsAboutFirst<2>& all,
                                          const float (&d)[Tile::kSets][Tile::kN / 2],
                                          const KeptPart& part) const {
     const int lane = threadIdx.x % 32, panel_row = threadIdx.x % 128 / 32 * 16 + lane / 4;
@@ -156,36 +156,43 @@ struct RowPairResult {
     const int here = min(max(images - part.image - lane % 4 * 2, 0), 2);  // of two images
     const int h = 2 * part.pair + (Tile::kStacked ? panel_row / Tile::kResultChannels : 0);
     const int rows = min(max(height - h, 0), Tile::kSets);
-    const auto count = float(rows * columns * here);
-    const float share = count > 0.f ? 1.f / count : 0.f;
-    float mean[2], squares[2];
+    const int count = rows * columns * here;
+    if (count == 0) return;
+    float biases[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int channel = part.channel + panel_row % Tile::kResultChannels + 8 * i;
-      const float b = bias != nullptr && channel < channels ? __ldg(bias + channel) : 0.f;
-      // One by one: what is rounded in pairs is kept for the second look, and registers spill. 128x32x32x32 -> 64 takes
-      // 34.2 us with it, and so 30.1 (H200).
-      const auto visit = [&](auto look) {
+      biases[i] = bias != nullptr && channel < channels ? __ldg(bias + channel) : 0.f;
+      all.begin(i, StoredPair<T>(d[0][2 * i] + biases[i], 0.f)[0]);
+    }
+    const auto add = [&](auto inside) {
 #pragma unroll
-        for (int a = 0; a < Tile::kSets; ++a)
+      for (int a = 0; a < Tile::kSets; ++a)
 #pragma unroll
-          for (int j = 0; j < Tile::kColumns; ++j)
+        for (int j = 0; j < Tile::kColumns; ++j)
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            const float* const of_images = d[a] + 4 * j + 2 * i;
+            const StoredPair<T> pair(of_images[0] + biases[i], of_images[1] + biases[i]);
 #pragma unroll
             for (int e = 0; e < 2; ++e)
-              if (a < rows && j < columns && e < here)
-                look(static_cast<float>(T(d[a][4 * j + 2 * i + e] + b)));
-      };
-      look_twice(share, visit, mean[i], squares[i]);
-    }
-    all.join(count, mean, squares);
+              if (inside(a, j, e)) all.add(i, pair[e]);
+          }
+    };
+    count == 2 * Tile::kSets* Tile::kColumns
+        ? add([](int, int, int) { return true; })
+        : add([&](int a, int j, int e) { return a < rows && j < columns && e < here; });
+    all.count += float(count);
   }
   /// By a warpgroup, of all that its threads have added; `channel`: its first.
   template <class Tile>
-  __device__ __forceinline__ void leave(RowMoments<2>& all, int group, int channel) const {
+  __device__ __forceinline__ void leave(const SumsAboutFirst<2>& sums, int group,
+                                        int channel) const {
     constexpr int kParts = kKeptMomentParts<Tile>;
     const int lane = threadIdx.x % 32, panel_row = threadIdx.x % 128 / 32 * 16 + lane / 4;
     int part = blockIdx.x * kParts;
     if constexpr (kParts > 1) part += group * (kParts / 2) + panel_row / Tile::kResultChannels;
+    RowMoments<2> all = sums.moments();
     all.join_quad();
     if (lane % 4 != 0) return;
     channel += panel_row % Tile::kResultChannels;
@@ -224,16 +231,23 @@ struct RowPairResult {
     for (int a = 0; a < 2; ++a) {
       const float(&sums)[Tile::kN / 2] = d[Tile::kStacked ? 0 : a];
       if (!Tile::kStacked || panel_row / kChannels == a) {
+        // In planes two columns are neighbours, which are rounded and written together.
+        constexpr int kTogether = kLayout == Layout::kNCHW ? 2 : 1;
 #pragma unroll
-        for (int j = 0; j < kColumns; ++j) {
+        for (int j = 0; j < kColumns; j += kTogether) {
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
 #pragma unroll
             for (int e = 0; e < 2; ++e) {
               const int channel = row + 8 * i, image = lane % 4 * 2 + e;
-              values[image * Tile::kImagePitch +
-                     (kLayout == Layout::kNCHW ? channel * kPitch + j : j * kChannels + channel)] =
-                  T(sums[4 * j + 2 * i + e] + biases[i]);
+              T* const to = values + image * Tile::kImagePitch;
+              const float* const from = sums + 4 * j + 2 * i + e;
+              if constexpr (kLayout == Layout::kNCHW) {
+                *reinterpret_cast<StoredPair<T>*>(to + channel * kPitch + j) = {
+                    from[0] + biases[i], from[4] + biases[i]};
+              } else {
+                to[j * kChannels + channel] = T(from[0] + biases[i]);
+              }
             }
           }
         }
@@ -359,7 +373,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     RingPlace come, gone;
     int known = 0;  // taps whose weights have come
     const int channel = int(blockIdx.y) * Tile::kChannels + panel * kPanel;
-    [[maybe_unused]] RowMoments<2> moments;
+    [[maybe_unused]] SumsAboutFirst<2> moments;
     float d[Tile::kSets][Tile::kN / 2];
     pairs.for_strips(blockIdx.x, [&](int images, int segment, int first, int count) {
       // Of the strip's rows, how many have come, and how many this warpgroup has given back.

@@ -59,15 +59,7 @@ class MmaConvolution : StagedConvolution<T> {
   }
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const float* bias,
-               const Tensor& y) const {
-    const Operands o = stage_forward(run, x, w);
-    const PatchByPosition<Layout::kNHWC, PixelOrder, kVec, T> patches{
-        {o.image, geometry_, forward_.rows, forward_.depth}};
-    by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
-      launch_image_product<kLayout>(forward_, patches, filters(o), geometry_.pixels_out, bias,
-                                    y.data<T>(), o.rest, run.stream());
-    });
-  }
+               const Tensor& y) const;
 
   /// Calls launch(tile, patches, filters, rows, depth) for a product whose rows run window by window.
   template <class Launch>
@@ -86,29 +78,10 @@ class MmaConvolution : StagedConvolution<T> {
   }
 
   void backward_data(const Run& run, const Tensor& dy, const uint32_t* argmax, const Tensor& w,
-                     const Tensor& dx) const {
-    const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, true);
-    const int depth = padded_.k * geometry_.taps;
-    const GradByInput<Layout::kNHWC, false, kVec, T> grad{image, nullptr, geometry_,
-                                                          backward_data_.rows, depth};
-    const StagedWeight<kVec, T> weight{{{weights}, problem_.c, depth}, geometry_};
-    by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
-      launch_input_product<kLayout>(backward_data_, grad, weight, phases_, dx.data<T>(),
-                                    behind_staged(run, Pass::kBackwardData), run.stream());
-    });
-  }
+                     const Tensor& dx) const;
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
-                       float* dw, float* db) const {
-    const auto [image, gradient] = stage_x_and_dy(run, x, dy, argmax);
-    const auto& p = backward_filter_;
-    float* const parts = static_cast<float*>(behind_staged(run, Pass::kBackwardFilter));
-    const GradByFilter<Layout::kNHWC, kVec, T> grad{{gradient}, geometry_};
-    const PatchByTap<Layout::kNHWC, PixelOrder, kVec, T> patches{
-        {image, geometry_, p.depth, p.cols}};
-    launch_weight_parts(p, grad, patches, parts, parts + size_t(p.rows) * p.cols, run.stream());
-    launch_sum_filters(parts, p.split.splits, padded_.c, dw, db, run.stream());
-  }
+                       float* dw, float* db) const;
 
  private:
   using Staged::by_layout, Staged::staged_bytes, Staged::behind_staged, Staged::launch_sum_filters;
@@ -138,6 +111,46 @@ class MmaConvolution : StagedConvolution<T> {
   ImageProduct<Tiles> forward_, backward_data_;
   WeightProduct<Tiles> backward_filter_;
 };
+
+// Behind the class, as `extern template` does not keep the compiler from making what is inline again, kernels and all.
+
+template <class T>
+void MmaConvolution<T>::forward(const Run& run, const Tensor& x, const Tensor& w, const float* bias,
+                                const Tensor& y) const {
+  const Operands o = stage_forward(run, x, w);
+  const PatchByPosition<Layout::kNHWC, PixelOrder, kVec, T> patches{
+      {o.image, geometry_, forward_.rows, forward_.depth}};
+  by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
+    launch_image_product<kLayout>(forward_, patches, filters(o), geometry_.pixels_out, bias,
+                                  y.data<T>(), o.rest, run.stream());
+  });
+}
+
+template <class T>
+void MmaConvolution<T>::backward_data(const Run& run, const Tensor& dy, const uint32_t* argmax,
+                                      const Tensor& w, const Tensor& dx) const {
+  const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, true);
+  const int depth = padded_.k * geometry_.taps;
+  const GradByInput<Layout::kNHWC, false, kVec, T> grad{image, nullptr, geometry_,
+                                                        backward_data_.rows, depth};
+  const StagedWeight<kVec, T> weight{{{weights}, problem_.c, depth}, geometry_};
+  by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
+    launch_input_product<kLayout>(backward_data_, grad, weight, phases_, dx.data<T>(),
+                                  behind_staged(run, Pass::kBackwardData), run.stream());
+  });
+}
+
+template <class T>
+void MmaConvolution<T>::backward_filter(const Run& run, const Tensor& x, const Tensor& dy,
+                                        const uint32_t* argmax, float* dw, float* db) const {
+  const auto [image, gradient] = stage_x_and_dy(run, x, dy, argmax);
+  const auto& p = backward_filter_;
+  float* const parts = static_cast<float*>(behind_staged(run, Pass::kBackwardFilter));
+  const GradByFilter<Layout::kNHWC, kVec, T> grad{{gradient}, geometry_};
+  const PatchByTap<Layout::kNHWC, PixelOrder, kVec, T> patches{{image, geometry_, p.depth, p.cols}};
+  launch_weight_parts(p, grad, patches, parts, parts + size_t(p.rows) * p.cols, run.stream());
+  launch_sum_filters(parts, p.split.splits, padded_.c, dw, db, run.stream());
+}
 
 // Compiled in conv2d_custom_mma.cu and conv2d_custom_mma_tf32.cu.
 extern template class MmaConvolution<bfloat16>;

@@ -7,7 +7,7 @@
 
 #include "device/launch.h"
 #include "kernels/plane_tiles.cuh"
-#include "kernels/rasters.cuh"
+#include "kernels/tf32.cuh"
 #include "kernels/vector.cuh"
 #include "layers/conv2d/conv2d_geometry.cuh"
 #include "layers/conv2d/packed_argmax.cuh"
@@ -132,16 +132,19 @@ struct WeightPart {
   }
 };
 
-/// An image tensor. A block stages a PlaneTile, or of NHWC, which is staged to be padded, 16 bytes a thread.
+/// An image tensor. A block stages a PlaneTile, or one of TurnedPlanes, or of NHWC, which is staged to be padded, 16 bytes a
+/// thread.
 template <class T, Layout kLayout>
 struct ImagePart {
   static constexpr bool kPlanes = kLayout == Layout::kNCHW;
+  static constexpr bool kTurns = kPlanes && std::is_same_v<T, bfloat16>;
   PlainImage<T> image;
   int padded, pieces;  // of 16 bytes
   T* to;
   bool rounds;
   int blocks = 0;
   PlaneTiles<T> tiles;
+  TurnedPlanes turned;
   FastDivisor by_pieces;
 
   /// `padded` channels a pixel.
@@ -155,6 +158,10 @@ struct ImagePart {
     if (!to) return;
     if constexpr (kPlanes) tiles = PlaneTiles<T>(images, image.channels, padded, image.pixels);
     blocks = kPlanes ? tiles.blocks : ceil_div(pieces, kStagingThreads);
+    if (kTurns && TurnedPlanes::possible(image.channels, image.pixels)) {
+      turned = TurnedPlanes(images, image.channels, image.pixels);
+      blocks = turned.blocks;
+    }
   }
 
   __device__ __forceinline__ void stage(int block) const {
@@ -162,6 +169,10 @@ struct ImagePart {
       constexpr int kVec = kWidest<T>;
       using Tiles = PlaneTiles<T>;
       PlaneTile<T>& tile = PlaneTile<T>::of_block();
+      if constexpr (kTurns) {
+        static_assert(sizeof tile >= 2 * TurnedPlanes::kChannels * TurnedPlanes::kPixels);
+        if (turned.blocks > 0) return turned.turn(image.from, to, &tile, block);
+      }
       int n, channel0, pixel0;
       tiles.start(block, n, channel0, pixel0);
       const int count = min(tiles.run, image.pixels - pixel0);

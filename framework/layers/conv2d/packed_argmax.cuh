@@ -37,13 +37,36 @@ __device__ __forceinline__ PooledValue pool_window(float v0, float v1, float v2,
   return {dead ? 0.f : best, dead ? kPoolDead : code};
 }
 
+/// Codes of eight filters, four bits each, of which 4 to 7 are clipped.
+__device__ __forceinline__ uint32_t settled_codes(uint32_t codes) {
+  const uint32_t dead = codes & 0x44444444u;
+  return codes & ~(dead >> 1 | dead >> 2);
+}
+
+/// pool_window() in fewer instructions: floats above 0 are ordered as whole numbers, and all others but NaN come out below 1.
+/// Adds the code, times `one`, to `codes`, which need settled_codes(). Above kInfinite the value is a NaN and the code the
+/// first one's.
+inline constexpr int kInfinite = 0x7f800000;
+__device__ __forceinline__ int pool_ordered(float v0, float v1, float v2, float v3, uint32_t one,
+                                            uint32_t& codes) {
+  const int of[4] = {__float_as_int(v0), __float_as_int(v1), __float_as_int(v2),
+                     __float_as_int(v3)};
+  const int most = __vimax_s32_relu(__vimax3_s32(of[0], of[1], of[2]), of[3]);
+  asm("{\n.reg .pred not0, not1, not2, dead;\n"
+      "setp.ne.s32 not0, %1, %4;\nsetp.ne.and.s32 not1, %2, %4, not0;\n"
+      "setp.ne.and.s32 not2, %3, %4, not1;\nsetp.eq.s32 dead, %4, 0;\n"
+      "@not0 add.u32 %0, %0, %5;\n@not1 add.u32 %0, %0, %5;\n@not2 add.u32 %0, %0, %5;\n"
+      "@dead or.b32 %0, %0, %6;\n}"
+      : "+r"(codes)
+      : "r"(of[0]), "r"(of[1]), "r"(of[2]), "r"(most), "r"(one), "r"(kPoolDead * one));
+  return most;
+}
+
 /// pool_window() in fewer instructions, for a result that will be stored in bfloat16: a sum's last three bits, which that
 /// loses, become 7 - its place, so that the largest, `bits`, brings it along and of equal sums the first is the larger.
 /// Compared as whole numbers, which order floats above 0 and put the others below: 8, whose three bits are 0, is clipped.
 struct MarkedValue {
-  int bits;
-  /// Infinite or none: then only marked() of pool_window() is right.
-  __device__ __forceinline__ bool is_unordered() const { return bits >= 0x7f800000; }
+  int bits;  // from kInfinite on only marked() of pool_window() is right
   __device__ __forceinline__ float value() const { return __int_as_float(bits & ~7); }
 };
 
@@ -52,25 +75,16 @@ __device__ __forceinline__ MarkedValue marked(const PooledValue& pooled) {
   return {(__float_as_int(pooled.value) & ~7) | mark};
 }
 
-/// `clear` is ~7, which the caller keeps in a register.
+/// `clear` is ~7 from where the compiler does not see it: of two constants it makes two instructions.
 __device__ __forceinline__ MarkedValue largest_marked(float v0, float v1, float v2, float v3,
                                                       int clear) {
   const auto mark = [&](float v, int place) { return (__float_as_int(v) & clear) | (7 - place); };
   return {__vimax3_s32(__vimax3_s32(mark(v0, 0), mark(v1, 1), mark(v2, 2)), mark(v3, 3), 8)};
 }
 
-/// The marks of two filters of two windows: bits 0.. of the first, 4.. of the second filter, 16.. and 20.. of the second
-/// window.
-__device__ __forceinline__ uint32_t packed_marks(const MarkedValue (&of)[2][2]) {
-  const uint32_t first = __byte_perm(of[0][0].bits, of[1][0].bits, 0x0400);
-  const uint32_t second = __byte_perm(of[0][1].bits, of[1][1].bits, 0x0400);
-  return (first & 0x70007u) | (second & 0x70007u) << 4;
-}
-
 /// Codes of eight filters from their marks, four bits each.
 __device__ __forceinline__ uint32_t codes_of_marks(uint32_t marks) {
-  const uint32_t codes = marks ^ 0x77777777u, dead = codes & 0x44444444u;
-  return codes & ~(dead >> 1 | dead >> 2);
+  return settled_codes(marks ^ 0x77777777u);
 }
 
 }  // namespace duet

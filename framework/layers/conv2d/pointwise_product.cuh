@@ -257,10 +257,10 @@ void launch_pointwise(const PointwisePlan<Tiles>& plan, const GatherA& a, const 
 
 /// x, y and their gradients are stored as T, float for tf32 and, kSplit, for fp32 in 3xTF32. REQUIRES:
 /// is_pointwise(), and that gathers_unsupported() has no reason.
-template <class T, bool kSplit = false>
-class Conv2dPointwise : public Conv2dImpl {
+template <class T, bool kSplit>
+class PointwiseConvolution : public Conv2dImpl {
  public:
-  Conv2dPointwise(const Conv2dProblem& d, const Context& context)
+  PointwiseConvolution(const Conv2dProblem& d, const Context& context)
       : Conv2dImpl(d),
         pixels_(d.h * d.w),
         positions_(d.n * pixels_),
@@ -284,61 +284,10 @@ class Conv2dPointwise : public Conv2dImpl {
   }
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
-               const Tensor& y) override {
-    if (is_by_rows(Pass::kForward)) {
-      return launch_few_rows_forward<kSplit>(problem_.n, problem_.c, problem_.k, x.data<T>(),
-                                             w.data<float>(), b.data<float>(), y.data<T>(),
-                                             run.stream());
-    }
-    if (kept_forward_) {
-      return launch_kept_images<false>(*kept_forward_, w.data<float>(), x, forward_,
-                                       b.data<float>(), y, run);
-    }
-    launch_images(forward_, MatrixByDepth<4>{{w.data<float>()}, problem_.k, problem_.c}, x,
-                  problem_.c, b.data<float>(), y, run);
-  }
-  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
-    if (is_by_rows(Pass::kBackwardData)) {
-      return launch_few_rows_backward_data<kSplit>(problem_.n, problem_.c, problem_.k, dy.data<T>(),
-                                                   w.data<float>(), dx.data<T>(), run.stream());
-    }
-    if (kept_backward_data_) {
-      return launch_kept_images<true>(*kept_backward_data_, w.data<float>(), dy, backward_data_,
-                                      nullptr, dx, run);
-    }
-    launch_images(backward_data_, MatrixByRow<4>{{w.data<float>()}, problem_.c}, dy, problem_.k,
-                  nullptr, dx, run);
-  }
+               const Tensor& y) override;
+  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override;
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
-                       const Tensor& db) override {
-    if (is_by_rows(Pass::kBackwardFilter)) {
-      return launch_few_rows_backward_filter<kSplit>(problem_.n, problem_.c, problem_.k,
-                                                     x.data<T>(), dy.data<T>(), dw.data<float>(),
-                                                     db.data<float>(), run.stream());
-    }
-    const auto& plan = backward_filter_;
-    const int count = plan.rows * plan.columns;
-    float* const parts = static_cast<float*>(run.workspace);
-    PlaneProduct<float> to{.m = plan.rows,
-                           .n = plan.columns,
-                           .k = plan.depth,
-                           .pixels = plan.columns,
-                           .by_pixels = FastDivisor(plan.columns),
-                           .bias = nullptr,
-                           .c = dw.data<float>(),
-                           .row_sums = db.data<float>()};
-    if (plan.parts > 1) to.c = parts, to.row_sums = parts + count;
-    const size_t stride = partial_stride(plan.rows, plan.columns);
-    by_vectors([&]<int vec>(std::integral_constant<int, vec>) {
-      const FastDivisor by_pixels(pixels_);
-      const PlaneByChannel<vec, T> a{{dy.data<T>()}, problem_.k, pixels_, by_pixels};
-      const PlaneByChannel<vec, T> b{{x.data<T>()}, problem_.c, pixels_, by_pixels};
-      launch_pointwise<true>(plan, a, b, to, stride, run.stream());
-    });
-    if (plan.parts == 1) return;
-    launch_reduce_splits(parts, plan.parts, stride, count + plan.rows, count, dw.data<float>(),
-                         db.data<float>(), run.stream());
-  }
+                       const Tensor& db) override;
 
  private:
   static constexpr bool kHalf = std::is_same_v<T, bfloat16>;
@@ -436,9 +385,75 @@ class Conv2dPointwise : public Conv2dImpl {
   const std::optional<KeptPlan> kept_forward_, kept_backward_data_;
 };
 
+// Behind the class, as `extern template` does not keep the compiler from making what is inline again, kernels and all.
+
+template <class T, bool kSplit>
+void PointwiseConvolution<T, kSplit>::forward(const Run& run, const Tensor& x, const Tensor& w,
+                                              const Tensor& b, const Tensor& y) {
+  if (is_by_rows(Pass::kForward)) {
+    return launch_few_rows_forward<kSplit>(problem_.n, problem_.c, problem_.k, x.data<T>(),
+                                           w.data<float>(), b.data<float>(), y.data<T>(),
+                                           run.stream());
+  }
+  if (kept_forward_) {
+    return launch_kept_images<false>(*kept_forward_, w.data<float>(), x, forward_, b.data<float>(),
+                                     y, run);
+  }
+  launch_images(forward_, MatrixByDepth<4>{{w.data<float>()}, problem_.k, problem_.c}, x,
+                problem_.c, b.data<float>(), y, run);
+}
+
+template <class T, bool kSplit>
+void PointwiseConvolution<T, kSplit>::backward_data(const Run& run, const Tensor& dy,
+                                                    const Tensor& w, const Tensor& dx) {
+  if (is_by_rows(Pass::kBackwardData)) {
+    return launch_few_rows_backward_data<kSplit>(problem_.n, problem_.c, problem_.k, dy.data<T>(),
+                                                 w.data<float>(), dx.data<T>(), run.stream());
+  }
+  if (kept_backward_data_) {
+    return launch_kept_images<true>(*kept_backward_data_, w.data<float>(), dy, backward_data_,
+                                    nullptr, dx, run);
+  }
+  launch_images(backward_data_, MatrixByRow<4>{{w.data<float>()}, problem_.c}, dy, problem_.k,
+                nullptr, dx, run);
+}
+
+template <class T, bool kSplit>
+void PointwiseConvolution<T, kSplit>::backward_filter(const Run& run, const Tensor& x,
+                                                      const Tensor& dy, const Tensor& dw,
+                                                      const Tensor& db) {
+  if (is_by_rows(Pass::kBackwardFilter)) {
+    return launch_few_rows_backward_filter(problem_.n, problem_.c, problem_.k, x.data<T>(),
+                                           dy.data<T>(), dw.data<float>(), db.data<float>(),
+                                           run.stream());
+  }
+  const auto& plan = backward_filter_;
+  const int count = plan.rows * plan.columns;
+  float* const parts = static_cast<float*>(run.workspace);
+  PlaneProduct<float> to{.m = plan.rows,
+                         .n = plan.columns,
+                         .k = plan.depth,
+                         .pixels = plan.columns,
+                         .by_pixels = FastDivisor(plan.columns),
+                         .bias = nullptr,
+                         .c = dw.data<float>(),
+                         .row_sums = db.data<float>()};
+  if (plan.parts > 1) to.c = parts, to.row_sums = parts + count;
+  const size_t stride = partial_stride(plan.rows, plan.columns);
+  by_vectors([&]<int vec>(std::integral_constant<int, vec>) {
+    const FastDivisor by_pixels(pixels_);
+    const PlaneByChannel<vec, T> a{{dy.data<T>()}, problem_.k, pixels_, by_pixels};
+    const PlaneByChannel<vec, T> b{{x.data<T>()}, problem_.c, pixels_, by_pixels};
+    launch_pointwise<true>(plan, a, b, to, stride, run.stream());
+  });
+  if (plan.parts == 1) return;
+  launch_reduce_splits(parts, plan.parts, stride, count + plan.rows, count, dw.data<float>(),
+                       db.data<float>(), run.stream());
+}
+
 // Compiled in conv2d_pointwise.cu, conv2d_pointwise_tf32.cu and conv2d_custom_mma_3xtf32.cu.
-extern template class Conv2dPointwise<bfloat16>;
-extern template class Conv2dPointwise<float>;
-extern template class Conv2dPointwise<float, true>;
+extern template class PointwiseConvolution<bfloat16, false>;
+extern template class PointwiseConvolution<float, false>;
+extern template class PointwiseConvolution<float, true>;
 
 }  // namespace duet

@@ -1,7 +1,6 @@
 // A convolution by Hopper's wgmma: the three products of conv2d_gathers.cuh, operands staged
 // (staged_convolution.cuh) and brought by the copy engine in boxes of output positions
-// (kernels/wgmma_operands.cuh). The instruction takes operands of tf32 only with their terms side by
-// side: there dx takes the weights turned, and dw images as rasters (kernels/rasters.cuh).
+// (kernels/wgmma_operands.cuh). In tf32 dx takes the weights turned, as they are rewritten anyway.
 #pragma once
 
 #include "kernels/split_moments.cuh"
@@ -11,25 +10,11 @@
 
 namespace duet {
 
-/// Wide enough for the zeros beside a row, which are also those before the next.
-inline int raster_width(const Conv2dProblem& d) { return std::max(d.w + d.pad_w, d.q); }
-inline Rasters image_rasters(const Conv2dProblem& d) {
-  const TapAxis h{d.r, 1, -d.pad_h, d.dilation_h}, w{d.s, 1, -d.pad_w, d.dilation_w};
-  const int width = raster_width(d);
-  return {d.n, d.c, d.h, width, RasterByTap::shifts_of(width, h, w)};
+/// The positions that a step of dw sums over. In tf32 boxes may stand out of an image, of whose dy zeros are brought there.
+inline PositionBoxes filter_terms(const Conv2dProblem& d) {
+  const bool bf16 = d.math == Math::kBF16;
+  return {d.n, d.p, d.q, bf16 ? kStepDepth<bfloat16> : kStepDepth<float>, bf16};
 }
-inline Rasters gradient_rasters(const Conv2dProblem& d) { return {d.n, d.k, d.p, raster_width(d)}; }
-
-/// The gradient behind a pooling of 2x2 windows as what rasters are made of.
-template <Layout kLayout>
-struct PooledRasterSource {
-  static constexpr bool kPixelLanes = kLayout == Layout::kNCHW;
-  PooledGradient<float, kLayout> from;
-  int width;
-  __device__ __forceinline__ float value(int n, int row, int column, int channel) const {
-    return from.value(n, row, column, channel);
-  }
-};
 
 /// What WgmmaConvolution cannot do, whatever the math, or what takes more than `refused` channels and filters and is
 /// otherwise like it.
@@ -47,21 +32,14 @@ inline std::optional<std::string> wgmma_shape_unsupported(const Conv2dProblem& d
   if (columns > kPanel * 65535 || (columns + 1) * d.k > (int64_t{1} << 31) - 4096) {
     return "numbers weights, their channels rounded up to 64, in 32 bits; take a smaller kernel";
   }
-  const int most = tf32 && pass == Pass::kBackwardFilter ? 1 : 2;
-  if (d.stride_h > most || d.stride_w > most) {
-    return "takes strides up to " + std::to_string(most) + " in this pass";
-  }
-  if (pass == Pass::kBackwardFilter && tf32) {
-    constexpr int64_t kMost = int64_t{1} << 31;
-    if (std::max(image_rasters(d).elements(), gradient_rasters(d).elements()) > kMost - 4096) {
-      return "numbers the places of rasters in 32 bits; use a smaller batch";
-    }
-  } else if (pass == Pass::kBackwardFilter) {
-    // dw's boxes divide an image, which of a prime number of columns leaves little of each.
-    const PositionBoxes terms(d.n, d.p, d.q, depth, true);
-    if (terms.box() < depth / 4) {
-      return "sums over 64 positions at a time, and boxes that divide these images hold " +
-             std::to_string(terms.box());
+  if (d.stride_h > 2 || d.stride_w > 2) return "takes strides up to 2";
+  if (pass == Pass::kBackwardFilter) {
+    // Boxes that divide an image leave of a prime number of columns little of each.
+    const int most = filter_terms(d).box();
+    if (most < depth / 4) {
+      return "sums over " + std::to_string(depth) + " positions at a time, and boxes of " +
+             (tf32 ? "these images hold " : "columns and rows that divide these images hold ") +
+             std::to_string(most);
     }
   }
   return wgmma_unsupported();
@@ -75,33 +53,29 @@ inline std::optional<std::string> wgmma_convolution_unsupported(const Conv2dProb
   return wgmma_shape_unsupported(d, pass);
 }
 
-/// In tf32, where kernels of fp32 come first in a list, but for a backward_filter that is mostly the
-/// writing of rasters beyond the L2 cache (3x3 on an H200: 64x64x13x13 -> 128 29.9 us for 31.4 of
-/// custom_winograd, and at a batch of 1024 353 for 238).
-inline bool wgmma_convolution_preferred(const Conv2dProblem& d, Pass pass, size_t) {
-  if (d.math != Math::kTF32) return false;
-  if (pass != Pass::kBackwardFilter) return true;
-  constexpr size_t kCached = 24 << 20;
-  const bool cached = image_rasters(d).bytes() + gradient_rasters(d).bytes() <= kCached;
-  return cached || double(d.c) * d.k * d.r * d.s >= 300. * (4. * d.c + d.k);
+/// In tf32, where kernels of fp32 come first in a list.
+inline bool wgmma_convolution_preferred(const Conv2dProblem& d, Pass, size_t) {
+  return d.math == Math::kTF32;
 }
 
 /// x, y and their gradients are stored as T, float for tf32 and, kSplit, for fp32 in 3xTF32. A window's argmax (packed_argmax.cuh) is
 /// nullptr where nothing is pooled.
-template <class T, bool kSplit = false>
+template <class T, bool kSplit>
 class WgmmaConvolution : public StagedConvolution<T> {
  public:
   using Plan = WgmmaPlan<kSplit>;
+  /// Whether backward_filter takes what stage_x_and_dy() makes.
+  static constexpr bool kStagesFilter = true;
 
   WgmmaConvolution(const Conv2dProblem& d, size_t workspace_limit)
       : StagedConvolution<T>(d),
         outputs_(d.n, d.p, d.q, kTileRows, false, planes()),
         windows_(d.n, std::max(d.p, 2), std::max(d.q, 2), kTileRows, false, planes(), 2),
         phases_(d, kTileRows, planes()),
-        terms_(d.n, d.p, d.q, kStepDepth<T>, true) {
+        terms_(filter_terms(d)) {
     const int multiprocessors = likely_multiprocessor_count(), taps = geometry_.taps;
     const auto left = [&](Pass pass) {
-      const size_t staged = operand_bytes(pass);
+      const size_t staged = staged_bytes(pass);
       return workspace_limit > staged ? workspace_limit - staged : 0;
     };
     forward_ = {outputs_.count(),     d.k,
@@ -112,16 +86,17 @@ class WgmmaConvolution : public StagedConvolution<T> {
     const int columns = taps * filter_channels();
     backward_filter_ = {ceil_div(d.k, kTileRows),
                         columns,
-                        kRasters ? d.n * ceil_div(places(), kStepDepth<T>) : terms_.count(),
+                        terms_.count(),
                         static_cast<int64_t>(partial_stride(d.k, columns)),
                         left(Pass::kBackwardFilter),
-                        multiprocessors};
+                        multiprocessors,
+                        kFilterTurned};
   }
 
   size_t workspace_bytes(Pass pass) const {
     const int splits = plan_of(pass).splits;
     const size_t parts = pass == Pass::kBackwardFilter || splits > 1 ? splits : 0;
-    return operand_bytes(pass) + sizeof(float) * parts * stride(pass);
+    return staged_bytes(pass) + sizeof(float) * parts * stride(pass);
   }
   /// An estimate of the product.
   double cycles(Pass pass) const { return plan_of(pass).cycles; }
@@ -129,7 +104,7 @@ class WgmmaConvolution : public StagedConvolution<T> {
   double microseconds(Pass pass) const {
     Plan all;
     all.cycles = cycles(pass);
-    return all.microseconds(operand_bytes(pass));
+    return all.microseconds(staged_bytes(pass));
   }
   std::string text(Pass pass) const {
     const std::string text = plan_of(pass).template text<T>();
@@ -142,12 +117,7 @@ class WgmmaConvolution : public StagedConvolution<T> {
     return forward_.splits == 1 ? outputs_.count() : summed_images().parts();
   }
   void forward(const Run& run, const Tensor& x, const Tensor& w, const float* bias, const Tensor& y,
-               const ChannelMoments& moments = {}, const SharedImages<T>& shared = {}) const {
-    with_operands(run, x, w, shared, outputs_, forward_,
-                  [&]<class Tile>(Tile, const auto& a, const auto& b) {
-                    launch_images<Tile>(run, Pass::kForward, forward_, a, b, bias, y, moments);
-                  });
-  }
+               const ChannelMoments& moments = {}, const SharedImages<T>& shared = {}) const;
 
   /// Forward to somewhere else: calls launch(tile, plan, a, b) with boxes that hold whole 2x2 windows.
   template <class Launch>
@@ -168,77 +138,29 @@ class WgmmaConvolution : public StagedConvolution<T> {
   }
 
   /// Whether backward_data takes other weights than forward.
-  bool turns_weights() const { return kRasters; }
+  bool turns_weights() const { return kFloat; }
   void backward_data(const Run& run, const Tensor& dy, const uint32_t* argmax, const Tensor& w,
-                     const Tensor& dx, const SharedImages<T>& shared = {}) const {
-    const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, kRasters, shared);
-    const Conv2dProblem& d = padded_;
-    const Plan& plan = backward_data_;
-    plan.with_tile([&, from = image, filters = weights]<class Tile>(Tile) {
-      const auto multiply = [&]<class A, class Numbers>(const A& a, const Numbers& numbers) {
-        if constexpr (kRasters) {
-          const WeightByRow<T, Numbers> b(filters, problem_.c, geometry_.taps, d.k, Tile::kN,
-                                          numbers);
-          launch_images<Tile>(run, Pass::kBackwardData, plan, a, b, nullptr, dx);
-        } else {
-          const WeightByChannel<Numbers> b(filters, problem_.k, geometry_.taps, d.c, numbers);
-          launch_images<Tile>(run, Pass::kBackwardData, plan, a, b, nullptr, dx);
-        }
-      };
-      const WgmmaPhase& first = phases_.all.front();
-      if (phases_.all.size() == 1 && first.tap_count() > 0) {
-        const TapImage<T> images(from, d.n, d.p, d.q, d.k, first.h, first.w, first.boxes);
-        multiply(ImageByPosition<T>{images, first.boxes}, first.taps);
-      } else {
-        const PhasedTaps taps(phases_, geometry_.taps);
-        multiply(PhasedImages<T>(phases_, from, d, plan.splits), taps);
-      }
-    });
-  }
+                     const Tensor& dx, const SharedImages<T>& shared = {}) const;
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
-                       float* dw, float* db, const SharedImages<T>& shared = {}) const {
-    const Plan& plan = backward_filter_;
-    if constexpr (kRasters) {
-      const Rasters images = image_rasters(problem_), gradients = gradient_rasters(problem_);
-      auto* const image = static_cast<float*>(run.workspace);
-      float* const gradient = image + align_up(images.bytes()) / sizeof(float);
-      stage_rasters(run, x, {images, image, rounds()}, dy, argmax, {gradients, gradient, rounds()});
-      launch_filters(run, RasterByTap(gradient, gradients, places(), problem_.k, {}, {}),
-                     RasterByTap(image, images, places(), plan.columns, taps_h(), taps_w()));
-    } else {
-      const auto [image, gradient] = stage_x_and_dy(run, x, dy, argmax, shared);
-      const Conv2dProblem& d = padded_;
-      launch_filters(
-          run, ImageByTap{{gradient, d.n, d.p, d.q, d.k, {}, {}, terms_}, terms_, problem_.k},
-          ImageByTap{
-              {image, d.n, d.h, d.w, d.c, taps_h(), taps_w(), terms_}, terms_, plan.columns});
-    }
-    launch_sum_filters(parts(run, Pass::kBackwardFilter), plan.splits, filter_channels(), dw, db,
-                       run.stream());
-  }
+                       float* dw, float* db, const SharedImages<T>& shared = {}) const;
 
  private:
   using Staged = StagedConvolution<T>;
   using Staged::by_layout, Staged::staged_bytes, Staged::launch_sum_filters;
-  using Staged::problem_, Staged::padded_, Staged::geometry_, Staged::rounds;
+  using Staged::problem_, Staged::padded_, Staged::geometry_;
   using Staged::stage_x_and_weights, Staged::stage_dy_and_weights, Staged::stage_x_and_dy;
   static constexpr int kTileRows = 128;
-  static constexpr bool kRasters = std::is_same_v<T, float>;
+  static constexpr bool kFloat = std::is_same_v<T, float>;
+  static constexpr TurnedFloats kFilterTurned{.a = kFloat, .b = kFloat};
 
   bool planes() const { return problem_.layout == Layout::kNCHW; }
   static int blocks(int channels) { return ceil_div(channels, kStepDepth<T>); }
   /// Of a tap in dw's parts.
-  int filter_channels() const { return round_up(problem_.c, kPanel); }
-  /// Of a raster of dy, up to the last that is not zero.
-  int places() const { return (problem_.p - 1) * raster_width(problem_) + problem_.q; }
+  int filter_channels() const { return round_up(problem_.c, kStepDepth<T>); }
 
-  size_t operand_bytes(Pass pass) const {
-    if (!kRasters || pass != Pass::kBackwardFilter) return staged_bytes(pass);
-    return align_up(image_rasters(problem_).bytes()) + align_up(gradient_rasters(problem_).bytes());
-  }
   float* parts(const Run& run, Pass pass) const {
-    return reinterpret_cast<float*>(static_cast<char*>(run.workspace) + operand_bytes(pass));
+    return reinterpret_cast<float*>(static_cast<char*>(run.workspace) + staged_bytes(pass));
   }
 
   const Plan& plan_of(Pass pass) const {
@@ -307,44 +229,79 @@ class WgmmaConvolution : public StagedConvolution<T> {
     });
   }
 
-  void stage_rasters(const Run& run, const Tensor& x, const RasterTarget& images, const Tensor& dy,
-                     const uint32_t* argmax, const RasterTarget& gradients) const {
-    const Conv2dProblem& d = problem_;
-    by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
-      const RasterSource<kLayout> from{x.data<float>(), d.c, d.h, d.w};
-      if (argmax) {
-        const PooledRasterSource<kLayout> gradient{{dy.data<float>(), argmax, ConvGeometry(d), d.k},
-                                                   d.q};
-        write_rasters(from, images, gradient, gradients, run.stream());
-      } else {
-        write_rasters(from, images, RasterSource<kLayout>{dy.data<float>(), d.k, d.p, d.q},
-                      gradients, run.stream());
-      }
-    });
-  }
-  /// dw's parts.
-  template <class A, class B>
-  void launch_filters(const Run& run, const A& a, const B& b) const {
-    const Plan& plan = backward_filter_;
-    float* const to = parts(run, Pass::kBackwardFilter);
-    plan.with_tile([&]<class Tile>(Tile) {
-      launch_wgmma_product<Tile>(plan, a, b,
-                                 WgmmaResult<Layout::kNHWC, float>{
-                                     to, nullptr, plan.columns, 1, stride(Pass::kBackwardFilter),
-                                     to + size_t(problem_.k) * plan.columns},
-                                 run.stream());
-    });
-  }
-
   const PositionBoxes outputs_, windows_;
   const WgmmaPhases phases_;
   const PositionBoxes terms_;
   Plan forward_, backward_data_, backward_filter_;
 };
 
+// Behind the class, as `extern template` does not keep the compiler from making what is inline again, kernels and all.
+
+template <class T, bool kSplit>
+void WgmmaConvolution<T, kSplit>::forward(const Run& run, const Tensor& x, const Tensor& w,
+                                          const float* bias, const Tensor& y,
+                                          const ChannelMoments& moments,
+                                          const SharedImages<T>& shared) const {
+  with_operands(run, x, w, shared, outputs_, forward_,
+                [&]<class Tile>(Tile, const auto& a, const auto& b) {
+                  launch_images<Tile>(run, Pass::kForward, forward_, a, b, bias, y, moments);
+                });
+}
+
+template <class T, bool kSplit>
+void WgmmaConvolution<T, kSplit>::backward_data(const Run& run, const Tensor& dy,
+                                                const uint32_t* argmax, const Tensor& w,
+                                                const Tensor& dx,
+                                                const SharedImages<T>& shared) const {
+  const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, kFloat, shared);
+  const Conv2dProblem& d = padded_;
+  const Plan& plan = backward_data_;
+  plan.with_tile([&, from = image, filters = weights]<class Tile>(Tile) {
+    const auto multiply = [&]<class A, class Numbers>(const A& a, const Numbers& numbers) {
+      if constexpr (kFloat) {
+        const WeightByRow<T, Numbers> b(filters, problem_.c, geometry_.taps, d.k, Tile::kN,
+                                        numbers);
+        launch_images<Tile>(run, Pass::kBackwardData, plan, a, b, nullptr, dx);
+      } else {
+        const WeightByChannel<Numbers> b(filters, problem_.k, geometry_.taps, d.c, numbers);
+        launch_images<Tile>(run, Pass::kBackwardData, plan, a, b, nullptr, dx);
+      }
+    };
+    const WgmmaPhase& first = phases_.all.front();
+    if (phases_.all.size() == 1 && first.tap_count() > 0) {
+      const TapImage<T> images(from, d.n, d.p, d.q, d.k, first.h, first.w, first.boxes);
+      multiply(ImageByPosition<T>{images, first.boxes}, first.taps);
+    } else {
+      const PhasedTaps taps(phases_, geometry_.taps);
+      multiply(PhasedImages<T>(phases_, from, d, plan.splits), taps);
+    }
+  });
+}
+
+template <class T, bool kSplit>
+void WgmmaConvolution<T, kSplit>::backward_filter(const Run& run, const Tensor& x, const Tensor& dy,
+                                                  const uint32_t* argmax, float* dw, float* db,
+                                                  const SharedImages<T>& shared) const {
+  const Plan& plan = backward_filter_;
+  const auto [image, gradient] = stage_x_and_dy(run, x, dy, argmax, shared);
+  const Conv2dProblem& d = padded_;
+  const ImageByTap<T> a{{gradient, d.n, d.p, d.q, d.k, {}, {}, terms_}, terms_, problem_.k};
+  const ImageByTap<T> b{
+      {image, d.n, d.h, d.w, d.c, taps_h(), taps_w(), terms_}, terms_, plan.columns};
+  float* const to = parts(run, Pass::kBackwardFilter);
+  plan.template with_tile<kFilterTurned>([&]<class Tile>(Tile) {
+    launch_wgmma_product<Tile>(plan, a, b,
+                               WgmmaResult<Layout::kNHWC, float>{
+                                   to, nullptr, plan.columns, 1, stride(Pass::kBackwardFilter),
+                                   to + size_t(problem_.k) * plan.columns},
+                               run.stream());
+  });
+  launch_sum_filters(to, plan.splits, filter_channels(), dw, db, run.stream());
+}
+
 // Compiled in conv2d_custom_wgmma.cu, conv2d_custom_wgmma_tf32.cu and conv2d_custom_wgmma_3xtf32.cu.
-extern template class WgmmaConvolution<bfloat16>;
-extern template class WgmmaConvolution<float>;
+extern template class WgmmaConvolution<bfloat16, false>;
+extern template class WgmmaConvolution<float, false>;
 extern template class WgmmaConvolution<float, true>;
 
 }  // namespace duet

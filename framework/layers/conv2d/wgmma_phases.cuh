@@ -148,7 +148,7 @@ struct PhasedImages {
     const Phase& phase = phases[start.phase];
     PositionBoxes::Start at = start.at;
     if (step == outside) at.n = phase.boxes.images;
-    phase.image.copy(at, step - phase.first_step, shared, barrier);
+    phase.image.copy(at, phase.image.term(step - phase.first_step), shared, barrier);
   }
   __device__ __forceinline__ bool locate(const Start& start, int row, int& group,
                                          int& number) const {

@@ -143,10 +143,10 @@ struct TilePatch {
 
 /// An operand (kernels/wgmma_operands.cuh): for each step of the sum a matrix of `rows` of its terms, one behind the other.
 template <bool sums>
-struct StepMatrices : MatrixByRow<float> {
+struct StepMatrices : MatrixRows<float> {
   static constexpr bool kSums = sums;
   StepMatrices(const float* from, int rows_of_step, int steps, int tile_rows)
-      : MatrixByRow(from, rows_of_step * steps, kStepDepth<float>, tile_rows) {
+      : MatrixRows(from, rows_of_step * steps, kStepDepth<float>, tile_rows) {
     rows = rows_of_step;
   }
   /// Rows beyond the last are the next step's, and make results that nobody stores.

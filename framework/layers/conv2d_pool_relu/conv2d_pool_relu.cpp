@@ -11,6 +11,7 @@ ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cudnn();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cudnn_graph();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_composed();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_direct();
+ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_direct_3xtf32();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_fused();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_mma();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_split_k();
@@ -29,6 +30,7 @@ std::vector<ImplEntry<Conv2dPoolReluProblem>>& conv2d_pool_relu_impls() {
     conv2d_pool_relu_custom_mma(),
     conv2d_pool_relu_custom_split_k(),
     conv2d_pool_relu_custom_fused(),
+    conv2d_pool_relu_custom_direct_3xtf32(),
     conv2d_pool_relu_custom_winograd_3xtf32(),
     conv2d_pool_relu_custom_composed(),
     conv2d_pool_relu_cudnn(),

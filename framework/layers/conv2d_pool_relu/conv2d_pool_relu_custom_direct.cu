@@ -1,9 +1,9 @@
 // conv2d_pool_relu custom_direct: conv2d custom_direct whose 2x2 blocks of outputs are the pooling
 //           windows: forward stores their largest, backward_filter unpools dy in registers.
 //           backward_data, which a first layer never runs, is custom_fused's, in bf16 custom_mma's.
-// Mapping:  as conv2d custom_direct; in bf16, and backward_filter in tf32, with one channel and 3x3
-//           filters, where windows are many, by mma.sync (direct_mma.cuh): a warp has 16 windows x 64
-//           filters in forward, and in backward_filter a part of an image's windows.
+// Mapping:  as conv2d custom_direct; in tf32 and bf16 with one channel and 3x3 filters, where windows
+//           are many, by mma.sync: in forward (direct_mma.cuh) a warp has 8 windows x 64 filters, in
+//           backward_filter (direct_mma_filter.cuh) a part of an image's windows.
 // Traffic:  as conv2d custom_direct, but y and dy are the pooled ones plus half a byte of argmax an
 //           element.
 // Limits:   those of conv2d custom_direct; pooling 2x2 with stride 2, no pool padding.
@@ -13,7 +13,7 @@
 #include <optional>
 
 #include "layers/conv2d/direct_convolution.cuh"
-#include "layers/conv2d/direct_mma.cuh"
+#include "layers/conv2d/direct_mma_filter.cuh"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
 #include "layers/inference_forward.h"
 
@@ -26,9 +26,11 @@ class Conv2dPoolReluCustomDirect : public Conv2dPoolReluImpl, public InferenceFo
   Conv2dPoolReluCustomDirect(const Conv2dPoolReluProblem& problem, const Context& context)
       : Conv2dPoolReluImpl(problem),
         convolution_(problem.conv),
-        forward_by_mma_(!kFloat && direct_mma_forward_possible(problem.conv)),
         general_(kFloat ? make_custom_fused(problem) : make_custom_mma(problem, context)) {
-    if (direct_mma_filter_possible<T>(problem.conv)) filter_by_mma_.emplace(problem.conv);
+    const Conv2dProblem& conv = problem.conv;
+    if (conv.math == Math::kFP32 || !has_many_windows(conv)) return;
+    if (!DirectMmaForward<T, 1>::unsupported(conv)) forward_by_mma_.emplace(conv);
+    if (!DirectMmaFilter<T, 1>::unsupported(conv)) filter_by_mma_.emplace(conv);
   }
 
   size_t workspace_bytes(Pass pass) const override {
@@ -39,7 +41,7 @@ class Conv2dPoolReluCustomDirect : public Conv2dPoolReluImpl, public InferenceFo
   }
   size_t state_bytes() const override { return packed_argmax_bytes(problem_.conv); }
   std::string detail(Pass pass) const override {
-    if (pass == Pass::kForward && forward_by_mma_) return "64 filters a block, mma bf16";
+    if (pass == Pass::kForward && forward_by_mma_) return forward_by_mma_->text();
     if (pass == Pass::kBackwardFilter && filter_by_mma_) return filter_by_mma_->text();
     if (pass != Pass::kBackwardData) return convolution_.text(pass);
     return (kFloat ? "custom_fused: " : "custom_mma: ") + general_->detail(pass);
@@ -74,21 +76,18 @@ class Conv2dPoolReluCustomDirect : public Conv2dPoolReluImpl, public InferenceFo
 
   void forward(const Run& run, bool inference, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y, const Tensor& state) const {
-    if constexpr (!kFloat) {
-      if (forward_by_mma_) {
-        launch_direct_mma_forward(convolution_.geometry(), x.data<T>(), w.data<float>(),
-                                  b.data<float>(), y.data<T>(),
-                                  inference ? nullptr : state.data<uint32_t>(), run.stream());
-        return;
-      }
+    if (forward_by_mma_) {
+      forward_by_mma_->run(x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(),
+                           inference ? nullptr : state.data<uint32_t>(), run.stream());
+    } else {
+      convolution_.forward(inference, x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(),
+                           state.data<uint32_t>(), run.stream());
     }
-    convolution_.forward(inference, x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(),
-                         state.data<uint32_t>(), run.stream());
   }
 
   const DirectConvolution<T, true> convolution_;
-  const bool forward_by_mma_;  // in bf16, where it can
-  std::optional<DirectMmaFilter<T>> filter_by_mma_;
+  std::optional<DirectMmaForward<T, 1>> forward_by_mma_;
+  std::optional<DirectMmaFilter<T, 1>> filter_by_mma_;
   const std::unique_ptr<Conv2dPoolReluImpl> general_;  // runs backward_data
 };
 

@@ -191,16 +191,15 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
     if (!by_windows_->preferred()) by_windows_.reset();
   }
 
-  /// In bf16 all passes read x and dy in one form, so that passes that run here share them. dw in tf32 takes another.
+  /// Passes that run here share x and dy in the form that they read, but those of tf32 that take them as they are.
   void prepare(Pass pass, Context&) override {
     runs_.insert(pass);
-    if constexpr (std::is_same_v<T, bfloat16>) {
-      const bool filter = runs_.contains(Pass::kBackwardFilter);
-      const bool x = filter && runs_.contains(Pass::kForward) && convolution_.stages_x();
-      const bool dy = filter && runs_.contains(Pass::kBackwardData);
-      convolution_.share(x, dy);
-      if (halo_) halo_->share(x, dy);
-    }
+    const bool filter = runs_.contains(Pass::kBackwardFilter) &&
+                        (!filter_by_halo_ || HaloConvolution<T>::kStagesFilter);
+    const bool x = filter && runs_.contains(Pass::kForward) && convolution_.stages_x();
+    const bool dy = filter && runs_.contains(Pass::kBackwardData) && !by_windows_;
+    convolution_.share(x, dy);
+    if (halo_) halo_->share(x, dy);
   }
   size_t workspace_bytes(Pass pass) const override {
     if (pass == Pass::kForward) {
@@ -296,7 +295,7 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   }
 
   std::set<Pass> runs_;  // here, of prepare()
-  WgmmaConvolution<T> convolution_;
+  WgmmaConvolution<T, false> convolution_;
   /// Forward keeps the weights.
   const bool forward_by_halo_, data_by_halo_, filter_by_halo_;
   std::optional<HaloConvolution<T>> halo_;

@@ -17,6 +17,7 @@
 #include "device/device.h"
 #include "device/launch.h"
 #include "device/likely_multiprocessors.h"
+#include "kernels/few_rows.cuh"
 #include "layers/linear/linear_large_tile.cuh"
 
 namespace duet {
@@ -97,6 +98,8 @@ std::optional<std::string> unsupported(const LinearProblem& problem, Pass pass) 
 bool preferred(const LinearProblem& problem, Pass pass, size_t workspace_limit) {
   if (problem.math != Math::kFP32) return false;  // tensor cores are faster
   const Product p = linear::product_of(problem, pass);
+  // dw of few rows custom_register_tiled writes without tiles.
+  if (pass == Pass::kBackwardFilter && p.k <= kRowsAtOnce) return false;
   return std::min(p.m, p.n) >= LargeTile::kM && static_cast<double>(p.m) * p.n * p.k >= 600e6 &&
          plan_of(problem, pass, likely_multiprocessor_count()).workspace <= workspace_limit;
 }

@@ -83,7 +83,7 @@ class LinearCustomMma : public LinearImpl, public InferenceForward, public Updat
     return staged_bytes() + (pass == Pass::kForward ? forward_ : backward_data_).workspace_bytes();
   }
   std::string detail(Pass pass) const override {
-    if (has_few_rows()) return "few rows, mma tf32";
+    if (has_few_rows()) return pass == Pass::kBackwardFilter ? "few rows" : "few rows, mma tf32";
     if (pass == Pass::kBackwardFilter) return backward_filter_.text();
     return (pass == Pass::kForward ? forward_ : backward_data_).text();
   }
@@ -121,9 +121,9 @@ class LinearCustomMma : public LinearImpl, public InferenceForward, public Updat
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
     if (has_few_rows()) {
-      return launch_few_rows_backward_filter<false>(problem_.n, problem_.in, problem_.out,
-                                                    x.data<T>(), dy.data<T>(), dw.data<float>(),
-                                                    db.data<float>(), run.stream());
+      return launch_few_rows_backward_filter(problem_.n, problem_.in, problem_.out, x.data<T>(),
+                                             dy.data<T>(), dw.data<float>(), db.data<float>(),
+                                             run.stream());
     }
     const auto by = [&]<int vec_dy, int vec_x>(Lanes<vec_dy, vec_x>) {
       launch_weight_product(backward_filter_, MatrixByRow<vec_dy, T>{{dy.data<T>()}, problem_.out},

@@ -1,6 +1,7 @@
 // linear custom_register_tiled: register tiles fed by cp.async, split-K where tiles are too few.
 //           The product is in linear_register_tiled.cuh; here are its tiles, the choice between
-//           them, and a dot-product kernel for a handful of outputs.
+//           them, and a dot-product kernel for a handful of outputs. dw of up to 16 rows has no
+//           tiles (kernels/few_rows.cuh).
 // Mapping:  block = a tile of 8x32 to 128x64 outputs and a range of k; lane = 1x8, 4x8 or 8x8 sums.
 // Traffic:  an operand is read once for each tile along the other, in 16-byte copies if its lines
 //           start on 16 bytes; a split product also writes and reads its partial results.
@@ -19,6 +20,7 @@
 #include "device/check.h"
 #include "device/launch.h"
 #include "kernels/convert.h"
+#include "kernels/few_rows.cuh"
 #include "kernels/vector.cuh"
 #include "layers/inference_forward.h"
 #include "layers/linear/linear_products.h"
@@ -63,6 +65,7 @@ __global__ void __launch_bounds__(256)
     if (first + k * kStep < in) ahead[k] = load<kVector>(filter + first + k * kStep);
   const float bias = b ? b[o] : 0.0f;
   if (weights_rest) wait_for_primary();
+  let_secondary_start();
 #pragma unroll
   for (int k = 0; k < kAhead; ++k)
     if (first + k * kStep < in) add(load<kVector>(row + first + k * kStep), ahead[k]);
@@ -233,6 +236,7 @@ class LinearCustomRegisterTiled : public linear::ProductImpl,
 
   void prepare(Pass pass, Context& context) override {
     if (pass == Pass::kForward && linear_is_small(problem_)) return;
+    if (is_by_rows(pass)) return;
     const bool in4 = problem_.in % 4 == 0, out4 = problem_.out % 4 == 0;
     const auto all = pass == Pass::kForward        ? variants<true, true>(in4)
                      : pass == Pass::kBackwardData ? variants<true, false>(in4 && out4)
@@ -250,12 +254,15 @@ class LinearCustomRegisterTiled : public linear::ProductImpl,
                                    static_cast<int>(chosen.shared_bytes)));
   }
 
-  size_t workspace_bytes(Pass pass) const override { return wide_bytes() + plan(pass).workspace; }
+  size_t workspace_bytes(Pass pass) const override {
+    return is_by_rows(pass) ? 0 : wide_bytes() + plan(pass).workspace;
+  }
 
   std::string detail(Pass pass) const override {
     if (pass == Pass::kForward && linear_is_small(problem_)) {
       return "dot products of " + std::to_string(dot_warps()) + " warps";
     }
+    if (is_by_rows(pass)) return "few rows";
     return product_text(pass) + (narrow() ? ", in float32 between conversions" : "");
   }
 
@@ -281,13 +288,17 @@ class LinearCustomRegisterTiled : public linear::ProductImpl,
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
+    if (is_by_rows(Pass::kBackwardFilter)) {
+      return narrow() ? filter_by_rows<bfloat16>(run, x, dy, dw, db)
+                      : filter_by_rows<float>(run, x, dy, dw, db);
+    }
     const Tensor wide_x = widened(run, x, 0), wide_dy = widened(run, dy, wide_size(x.desc));
     ProductImpl::backward_filter(product_run(run), wide_x, wide_dy, dw, db);
   }
 
   bool can_update() const override {
     const Plan& chosen = plan(Pass::kBackwardFilter);
-    return chosen.variant.updating && chosen.splits == 1;
+    return !is_by_rows(Pass::kBackwardFilter) && chosen.variant.updating && chosen.splits == 1;
   }
   void backward_filter_with_update(const Run& run, const LayerTensors& t,
                                    const WeightUpdate& update) override {
@@ -303,6 +314,15 @@ class LinearCustomRegisterTiled : public linear::ProductImpl,
 
  private:
   bool narrow() const { return problem_.dtype == DType::kBFloat16; }
+  bool is_by_rows(Pass pass) const {
+    return pass == Pass::kBackwardFilter && problem_.n <= kRowsAtOnce;
+  }
+  template <class T>
+  void filter_by_rows(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
+                      const Tensor& db) const {
+    launch_few_rows_backward_filter(problem_.n, problem_.in, problem_.out, x.data<T>(),
+                                    dy.data<T>(), dw.data<float>(), db.data<float>(), run.stream());
+  }
 
   /// Of a tensor in float32.
   static size_t wide_size(const TensorDesc& desc) {

@@ -4,7 +4,7 @@
 //           warpgroups multiply. Where tiles are too few a sum is split, and a second kernel adds up.
 // Traffic:  the weights are rounded to bf16 once, in the workspace; an operand is read once for each
 //           tile along the other. The instruction takes tf32 only with terms side by side: the weights
-//           for backward_data, and both operands of backward_filter, are turned in the workspace first.
+//           for backward_data, and x for backward_filter, are turned in shared memory, and dy is loaded to registers.
 // Limits:   math bf16 or tf32, features in whole 16 bytes (multiples of 8 or 4), 32-bit element numbers;
 //           compute capability 9.0.
 #include "layers/linear/linear_wgmma.cuh"

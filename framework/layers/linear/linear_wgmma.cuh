@@ -1,5 +1,5 @@
-// linear by wgmma (kernels/wgmma_product.cuh), for custom_wgmma and custom_wgmma_3xtf32: matrices by their rows, or where an
-// operand is turned as images of one pixel.
+// linear by wgmma (kernels/wgmma_product.cuh), for custom_wgmma and custom_wgmma_3xtf32: products of matrices by their rows, or
+// turned by their columns.
 #pragma once
 
 #include "core/arena.h"
@@ -58,8 +58,7 @@ class LinearWgmma : public LinearImpl, public InferenceForward, public UpdatesWe
 
   LinearWgmma(const LinearProblem& problem, const Context& context)
       : LinearWgmma(problem, context.workspace_limit()) {}
-  LinearWgmma(const LinearProblem& problem, size_t limit)
-      : LinearImpl(problem), terms_(problem.n, 1, 1, kDepth, true) {
+  LinearWgmma(const LinearProblem& problem, size_t limit) : LinearImpl(problem) {
     const int multiprocessors = likely_multiprocessor_count();
     const int row_tiles = ceil_div(problem.n, kTileRows);
     const auto [n, in, out] = std::tuple(problem.n, problem.in, problem.out);
@@ -77,13 +76,15 @@ class LinearWgmma : public LinearImpl, public InferenceForward, public UpdatesWe
                       ceil_div(out, kDepth),
                       int64_t(stride(Pass::kBackwardData)),
                       left(Pass::kBackwardData),
-                      multiprocessors};
+                      multiprocessors,
+                      kDataTurned};
     backward_filter_ = {ceil_div(out, kTileRows),
                         in,
-                        kRasters ? ceil_div(n, kDepth) : terms_.count(),
+                        ceil_div(n, kDepth),
                         static_cast<int64_t>(partial_stride(out, in)),
                         left(Pass::kBackwardFilter),
-                        multiprocessors};
+                        multiprocessors,
+                        kFilterTurned};
   }
 
   size_t workspace_bytes(Pass pass) const override {
@@ -97,80 +98,71 @@ class LinearWgmma : public LinearImpl, public InferenceForward, public UpdatesWe
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    if constexpr (kRasters) {
-      forward_by(run, x, w.data<float>(), b, y);
-    } else {
-      forward_by(run, x, rounded(run, w, run.workspace), b, y);
-    }
+    forward_by(run, x, rounded(run, w, run.workspace), b, y);
   }
   size_t prepared_bytes() const override { return staged_bytes(Pass::kForward); }
   void prepare_weights(const Run& run, const LayerTensors& t, void* prepared) override {
-    if constexpr (!kRasters) rounded(run, t.w[0], prepared);
+    rounded(run, t.w[0], prepared);
   }
   void infer(const Run& run, const LayerTensors& t, const void* prepared) override {
-    const void* const weights = kRasters ? t.w[0].memory : prepared;
+    const void* const weights = kFloat ? t.w[0].memory : prepared;
     forward_by(run, t.x[0], static_cast<const T*>(weights), problem_.bias ? t.w[1] : Tensor{},
                t.y[0]);
   }
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
-    if constexpr (kRasters) {
-      const MatrixByRow<T> a = by_row(dy, problem_.out);
-      const auto [source, target] = turned(run, w, problem_.out, problem_.in, 0);
-      write_rasters(source, target, run.stream());
-      backward_data_.with_tile([&, from = target.to]<class Tile>(Tile) {
-        const MatrixByRow<T> b(from, problem_.in, problem_.out, Tile::kN);
-        launch_rows<Tile>(run, Pass::kBackwardData, a, b, nullptr, dx);
-      });
-    } else {
-      backward_data_by(run, dy, rounded(run, w, run.workspace), dx);
-    }
+    backward_data_by(run, dy, rounded(run, w, run.workspace), dx);
   }
-  bool serves_training() const override { return !kRasters; }
+  bool serves_training() const override { return !kFloat; }
   void backward_data_of_prepared(const Run& run, const LayerTensors& t,
                                  const void* prepared) override {
-    if constexpr (!kRasters) {
-      backward_data_by(run, t.dy[0], static_cast<const T*>(prepared), t.dx[0]);
-    }
+    backward_data_by(run, t.dy[0], static_cast<const T*>(prepared), t.dx[0]);
   }
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
-    with_filter_operands(run, x, dy,
-                         [&](const auto& a, const auto& b) { launch_filters(run, a, b, dw, db); });
+    const Plan& plan = backward_filter_;
+    const size_t stride = this->stride(Pass::kBackwardFilter);
+    const bool whole = plan.splits == 1;
+    const int weights = problem_.out * problem_.in;
+    float* const from = parts(run, Pass::kBackwardFilter);
+    float* const to = whole ? dw.data<float>() : from;
+    float* const sums = whole ? db.data<float>() : from + weights;
+    plan.template with_tile<kFilterTurned>([&]<class Tile>(Tile) {
+      launch_wgmma_product<Tile>(
+          plan, by_column(dy, problem_.out), by_column(x, problem_.in),
+          WgmmaResult<Layout::kNHWC, float>{to, nullptr, problem_.in, 1, stride, sums},
+          run.stream());
+    });
+    if (whole) return;
+    launch_reduce_splits(from, plan.splits, stride, weights + problem_.out, weights,
+                         dw.data<float>(), db.data<float>(), run.stream());
   }
   bool can_update() const override { return backward_filter_.splits == 1; }
   void backward_filter_with_update(const Run& run, const LayerTensors& t,
                                    const WeightUpdate& update) override {
     const Tensor db = problem_.bias ? t.dw[1] : Tensor{};
-    with_filter_operands(run, t.x[0], t.dy[0], [&](const auto& a, const auto& b) {
-      backward_filter_.with_tile([&]<class Tile>(Tile) {
-        // One block a multiprocessor: an update wants registers.
-        using Alone = WgmmaTile<Tile::kN, Tile::kStages, 1, kSplit>;
-        launch_wgmma_product<Alone>(backward_filter_, a, b,
-                                    WgmmaUpdate{update, problem_.in, db.data<float>()},
-                                    run.stream());
-      });
+    backward_filter_.template with_tile<kFilterTurned>([&]<class Tile>(Tile) {
+      // One block a multiprocessor: an update wants registers.
+      using Alone = WgmmaTile<Tile::kN, Tile::kStages, 1, kSplit>;
+      launch_wgmma_product<Alone>(backward_filter_, by_column(t.dy[0], problem_.out),
+                                  by_column(t.x[0], problem_.in),
+                                  WgmmaUpdate{update, problem_.in, db.data<float>()}, run.stream());
     });
   }
 
  private:
   static constexpr int kTileRows = 128, kDepth = kStepDepth<T>;
-  static constexpr bool kRasters = std::is_same_v<T, float>;
+  static constexpr bool kFloat = std::is_same_v<T, float>;
+  static constexpr TurnedFloats kDataTurned{.b = kFloat}, kFilterTurned{.a = kFloat, .b = kFloat};
 
   const Plan& plan_of(Pass pass) const {
     return pass == Pass::kForward        ? forward_
            : pass == Pass::kBackwardData ? backward_data_
                                          : backward_filter_;
   }
-  /// Matrices of so many rows as rasters of their columns.
-  static Rasters columns_of(int rows, int columns) { return {1, columns, 1, rows}; }
+  /// Weights that are rounded first.
   size_t staged_bytes(Pass pass) const {
-    const auto [n, in, out] = std::tuple(problem_.n, problem_.in, problem_.out);
-    if (pass == Pass::kBackwardFilter) {
-      return kRasters ? align_up(columns_of(n, out).bytes()) + align_up(columns_of(n, in).bytes())
-                      : 0;
-    }
-    if (kRasters) return pass == Pass::kForward ? 0 : align_up(columns_of(out, in).bytes());
-    return align_up(sizeof(T) * in * size_t(out));
+    if (kFloat || pass == Pass::kBackwardFilter) return 0;
+    return align_up(sizeof(T) * problem_.in * size_t(problem_.out));
   }
   float* parts(const Run& run, Pass pass) const {
     return reinterpret_cast<float*>(static_cast<char*>(run.workspace) + staged_bytes(pass));
@@ -181,45 +173,41 @@ class LinearWgmma : public LinearImpl, public InferenceForward, public UpdatesWe
     return (size_t(problem_.n) * (pass == Pass::kForward ? problem_.out : problem_.in) + 3) / 4 * 4;
   }
   static const T* rounded(const Run& run, const Tensor& w, void* to) {
-    auto* const staged = static_cast<T*>(to);
-    queue_conversion(w.data<float>(), staged, w.elements(), run.stream());
-    return staged;
+    if constexpr (kFloat) {
+      return w.data<float>();
+    } else {
+      auto* const staged = static_cast<T*>(to);
+      queue_conversion(w.data<float>(), staged, w.elements(), run.stream());
+      return staged;
+    }
   }
   void forward_by(const Run& run, const Tensor& x, const T* weights, const Tensor& b,
                   const Tensor& y) const {
-    const MatrixByRow<T> a = by_row(x, problem_.in);
+    const MatrixRows<T> a = by_row(x, problem_.in);
     with_epilogue(problem_, [&](auto function) {
       forward_.with_tile([&]<class Tile>(Tile) {
         launch_rows<Tile>(run, Pass::kForward, a,
-                          MatrixByRow<T>(weights, problem_.out, problem_.in, Tile::kN),
+                          MatrixRows<T>(weights, problem_.out, problem_.in, Tile::kN),
                           b.data<float>(), y, function);
       });
     });
   }
   void backward_data_by(const Run& run, const Tensor& dy, const T* weights,
                         const Tensor& dx) const {
-    const WeightByChannel b(weights, problem_.out, 1, problem_.in);
-    backward_data_.with_tile([&]<class Tile>(Tile) {
+    const MatrixColumns<T> b(weights, problem_.out, problem_.in);
+    backward_data_.template with_tile<kDataTurned>([&]<class Tile>(Tile) {
       launch_rows<Tile>(run, Pass::kBackwardData, by_row(dy, problem_.out), b, nullptr, dx);
     });
   }
-  /// What turns a matrix into rasters `offset` bytes into the workspace.
-  static std::pair<RasterSource<Layout::kNHWC>, RasterTarget> turned(const Run& run,
-                                                                     const Tensor& matrix, int rows,
-                                                                     int columns, size_t offset) {
-    char* const to = static_cast<char*>(run.workspace) + offset;
-    return {{matrix.data<float>(), columns, 1, rows},
-            {columns_of(rows, columns), reinterpret_cast<float*>(to), !kSplit}};
-  }
-  TapImage<T> image(const Tensor& matrix, int features, const PositionBoxes& boxes) const {
-    return {matrix.data<T>(), problem_.n, 1, 1, features, {}, {}, boxes};
-  }
-  MatrixByRow<T> by_row(const Tensor& matrix, int features) const {
+  MatrixRows<T> by_row(const Tensor& matrix, int features) const {
     return {matrix.data<T>(), problem_.n, features, kTileRows};
   }
+  MatrixColumns<T> by_column(const Tensor& matrix, int features) const {
+    return {matrix.data<T>(), problem_.n, features};
+  }
   template <class Tile, class B, class Function = std::identity>
-  void launch_rows(const Run& run, Pass pass, const MatrixByRow<T>& a, const B& b,
-                   const float* bias, const Tensor& out, Function function = {}) const {
+  void launch_rows(const Run& run, Pass pass, const MatrixRows<T>& a, const B& b, const float* bias,
+                   const Tensor& out, Function function = {}) const {
     const Plan& plan = plan_of(pass);
     if (plan.splits == 1) {
       launch_wgmma_product<Tile>(
@@ -235,42 +223,7 @@ class LinearWgmma : public LinearImpl, public InferenceForward, public UpdatesWe
                                      static_cast<int>(out.elements()), plan.columns, 1, bias,
                                      out.data<T>(), run.stream(), function);
   }
-  /// Calls visit(a, b) with what backward_filter multiplies.
-  template <class Visit>
-  void with_filter_operands(const Run& run, const Tensor& x, const Tensor& dy, Visit visit) const {
-    const auto [n, in, out] = std::tuple(problem_.n, problem_.in, problem_.out);
-    if constexpr (kRasters) {
-      const auto [from_dy, to_dy] = turned(run, dy, n, out, 0);
-      const auto [from_x, to_x] = turned(run, x, n, in, align_up(to_dy.rasters.bytes()));
-      write_rasters(from_dy, to_dy, from_x, to_x, run.stream());
-      visit(RasterByTap(to_dy.to, to_dy.rasters, n, out, {}, {}),
-            RasterByTap(to_x.to, to_x.rasters, n, in, {}, {}));
-    } else {
-      visit(ImageByTap{image(dy, out, terms_), terms_, out},
-            ImageByTap{image(x, in, terms_), terms_, in});
-    }
-  }
-  template <class A, class B>
-  void launch_filters(const Run& run, const A& a, const B& b, const Tensor& dw,
-                      const Tensor& db) const {
-    const Plan& plan = backward_filter_;
-    const size_t stride = this->stride(Pass::kBackwardFilter);
-    const bool whole = plan.splits == 1;
-    const int weights = problem_.out * problem_.in;
-    float* const from = parts(run, Pass::kBackwardFilter);
-    float* const to = whole ? dw.data<float>() : from;
-    float* const sums = whole ? db.data<float>() : from + weights;
-    plan.with_tile([&]<class Tile>(Tile) {
-      launch_wgmma_product<Tile>(
-          plan, a, b, WgmmaResult<Layout::kNHWC, float>{to, nullptr, problem_.in, 1, stride, sums},
-          run.stream());
-    });
-    if (whole) return;
-    launch_reduce_splits(from, plan.splits, stride, weights + problem_.out, weights,
-                         dw.data<float>(), db.data<float>(), run.stream());
-  }
 
-  const PositionBoxes terms_;
   Plan forward_, backward_data_, backward_filter_;
 };
 

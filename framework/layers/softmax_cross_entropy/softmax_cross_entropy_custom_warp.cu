@@ -27,6 +27,7 @@ __global__ void __launch_bounds__(1024)
                                               Totals* totals, unsigned* ticket, float* loss,
                                               int* hits, float* weight) {
   wait_for_primary();
+  let_secondary_start();
   const int lane = threadIdx.x % kLanes;
   const int stride = gridDim.x * blockDim.x / kLanes;
   Totals mine = {};
@@ -110,6 +111,7 @@ __global__ void softmax_cross_entropy_backward_warp_kernel(SoftTargets targets, 
                                                            const float* dloss, const float2* kept,
                                                            T* dx) {
   wait_for_primary();
+  let_secondary_start();
   const unsigned i = (blockIdx.x * blockDim.x + threadIdx.x) * V;
   if (i >= elements) return;
   const int c = static_cast<int>(by_classes.divisor);
@@ -152,6 +154,7 @@ __global__ void __launch_bounds__(kCombineThreads, 3)
                                               unsigned* ticket, float* loss, int* hits,
                                               float* weight) {
   wait_for_primary();
+  let_secondary_start();
   const auto plus = [](float a, float b) { return a + b; };
   Totals mine = {};
   const int step = static_cast<int>(gridDim.x) * F::kRowsPerBlock;
