@@ -1,6 +1,6 @@
-// Bulk copies from global to shared memory by Hopper's copy engine, each announced on a barrier in
-// shared memory: no thread spends instructions or load-store bandwidth on them. Compiled for an
-// older GPU init() traps; bulk_copies_unsupported() tells beforehand.
+// Bulk copies by Hopper's copy engine: no thread spends instructions or load-store bandwidth on them. Those from global to
+// shared memory are announced on a barrier there; compiled for an older GPU its init() traps, and
+// bulk_copies_unsupported() tells beforehand.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -90,5 +90,34 @@ __device__ __forceinline__ void bulk_copy(float* shared, const float* global, ui
       : "memory");
 #endif
 }
+
+/// Bytes from shared memory to global memory, by one thread; both addresses and `bytes` are multiples of 16. The copy reads what
+/// others wrote before fence_bulk_store() and a __syncthreads().
+__device__ __forceinline__ void bulk_store(void* global, const void* shared, uint32_t bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n"
+      "cp.async.bulk.commit_group;" ::"l"(global),
+      "r"(uint32_t(__cvta_generic_to_shared(shared))), "r"(bytes)
+      : "memory");
+#endif
+}
+__device__ __forceinline__ void fence_bulk_store() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+/// By the same thread: until its copies have read what they copy.
+__device__ __forceinline__ void wait_for_bulk_stores() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+#endif
+}
+/// Whether bulk_store() stores: it is in code for Hopper and later.
+#if __CUDA_ARCH__ >= 900
+#define DUET_BULK_STORES true
+#else
+#define DUET_BULK_STORES false
+#endif
 
 }  // namespace duet

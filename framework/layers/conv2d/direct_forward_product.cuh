@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "device/launch.h"
+#include "kernels/load_if.cuh"
 #include "kernels/mma_tile.cuh"
 #include "kernels/moment_parts.cuh"
 #include "kernels/tf32.cuh"
@@ -87,16 +88,6 @@ struct ForwardProductPlan {
   }
 };
 
-/// Starts the copy of 16 bytes to shared memory, of zeros where `from` is not to be read.
-__device__ __forceinline__ void fetch_or_clear(void* to, const void* from, bool is_read) {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                   static_cast<uint32_t>(__cvta_generic_to_shared(to))),
-               "l"(from), "r"(is_read ? 16 : 0)
-               : "memory");
-#endif
-}
-
 // blockIdx.x takes bands by turns, y has 16 * kRowTiles filters. `moments`: of y, a part a blockIdx.x.
 template <class Mma, int kRowTiles, int kStride, class T>
 __global__ void __launch_bounds__(kForwardProductThreads, forward_product_blocks<Mma>(kRowTiles))
@@ -161,7 +152,7 @@ __global__ void __launch_bounds__(kForwardProductThreads, forward_product_blocks
     for_pieces([&](int place, int channel, int h, int column) {
       const bool inside = uint32_t(h + h0) < uint32_t(g.d.h);
       const size_t row = size_t(n * g.d.c + channel) * g.d.h + (inside ? h + h0 : 0);
-      fetch_or_clear(to + place, x + row * g.d.w + column, inside);
+      copy_or_zeros<16>(to + place, x + row * g.d.w + column, inside);
     });
   };
   // What was fetched is there, as it is multiplied.

@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "device/launch.h"
+#include "kernels/load_if.cuh"
 #include "kernels/mma_tile.cuh"
 #include "kernels/tf32.cuh"
 #include "kernels/vector.cuh"
@@ -135,10 +136,7 @@ __global__ void __launch_bounds__(32 * kInputWarps, kInputBlocks<Mma>)
       const bool inside = filter < g.d.k && uint32_t(p) < uint32_t(g.d.p);
       const T* const from =
           inside ? dy + (size_t(n * g.d.k + filter) * g.d.p + p) * g.d.q + unit * kElements : dy;
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                       uint32_t(__cvta_generic_to_shared(to + rest * g.pitch + (unit + 1) * 4))),
-                   "l"(from), "r"(inside ? 16 : 0)
-                   : "memory");
+      copy_or_zeros<16>(to + rest * g.pitch + (unit + 1) * 4, from, inside);
     }
   };
   const auto commit = [] { asm volatile("cp.async.commit_group;" ::: "memory"); };

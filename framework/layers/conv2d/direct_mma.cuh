@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "kernels/bulk_copy.cuh"
 #include "kernels/mma_tile.cuh"
 #include "kernels/tf32.cuh"
 #include "layers/conv2d/direct_forward.cuh"
@@ -135,34 +136,6 @@ struct DirectMmaRuns {
     by_runs = FastDivisor(runs), by_pitch = FastDivisor(pixels_pitch);
   }
 };
-
-/// Bytes from shared memory to global memory, by one thread; both addresses and `bytes` are multiples of 16. The copy reads what
-/// others wrote before fence_bulk_store() and a __syncthreads().
-__device__ __forceinline__ void bulk_store(void* global, const void* shared, uint32_t bytes) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile(
-      "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n"
-      "cp.async.bulk.commit_group;" ::"l"(global),
-      "r"(uint32_t(__cvta_generic_to_shared(shared))), "r"(bytes)
-      : "memory");
-#endif
-}
-__device__ __forceinline__ void fence_bulk_store() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-#endif
-}
-/// By the same thread: until its copies have read what they copy.
-__device__ __forceinline__ void wait_for_bulk_stores() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-#endif
-}
-#if __CUDA_ARCH__ >= 900
-#define DUET_BULK_STORES true
-#else
-#define DUET_BULK_STORES false
-#endif
 
 /// A window's largest as it is stored in T, and the codes of eight filters. Filters come by numbers known at compile time. Where
 /// value() has seen an infinite sum or none, only kExactly gives what it should.

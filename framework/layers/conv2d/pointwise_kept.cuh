@@ -11,8 +11,10 @@
 #include <string>
 
 #include "device/likely_multiprocessors.h"
+#include "kernels/load_if.cuh"
 #include "kernels/mma_tile.cuh"
 #include "kernels/products.cuh"
+#include "kernels/tf32.cuh"
 #include "layers/conv2d/conv2d_plane_product.cuh"
 
 namespace duet {
@@ -36,9 +38,7 @@ struct ByColumnPairs : Mma {
 /// TF32 whose first operand is rounded on its way to shared memory.
 struct KeptMmaTf32 : MmaTf32 {
   __device__ __forceinline__ static uint32_t operand(float value) {
-    uint32_t word;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word) : "f"(value));
-    return word;
+    return __float_as_uint(tf32_rounded(value));
   }
 };
 
@@ -55,21 +55,6 @@ template <class Tile, class T>
 using ColumnSlice = typename Tile::template Slice<Tile::kN, true, T>;
 template <class Slice>
 constexpr int kSliceBytes = Slice::kElements* int(sizeof(typename Slice::Element));
-
-/// Copies so many bytes, or zeros.
-template <int bytes>
-__device__ __forceinline__ void copy_or_zeros(void* to, const void* from, bool inside) {
-  const auto address = uint32_t(__cvta_generic_to_shared(to));
-  if constexpr (bytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
-                 "r"(inside ? 16 : 0)
-                 : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(address), "l"(from),
-                 "n"(bytes), "r"(inside ? bytes : 0)
-                 : "memory");
-  }
-}
 
 /// Four lanes have a word of each of four parts; each lane gets all words of one part.
 __device__ __forceinline__ void exchange_parts(uint32_t (&words)[4]) {
