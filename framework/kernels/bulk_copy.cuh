@@ -92,7 +92,7 @@ __device__ __forceinline__ void bulk_copy(float* shared, const float* global, ui
 }
 
 /// Bytes from shared memory to global memory, by one thread; both addresses and `bytes` are multiples of 16. The copy reads what
-/// others wrote before fence_bulk_store() and a __syncthreads().
+/// others wrote before fence_async_proxy() and a __syncthreads().
 __device__ __forceinline__ void bulk_store(void* global, const void* shared, uint32_t bytes) {
 #if __CUDA_ARCH__ >= 900
   asm volatile(
@@ -102,7 +102,9 @@ __device__ __forceinline__ void bulk_store(void* global, const void* shared, uin
       : "memory");
 #endif
 }
-__device__ __forceinline__ void fence_bulk_store() {
+/// What this thread wrote to shared memory, or saw there, comes before what the copy engine and matrix instructions that read
+/// shared memory do behind the next barrier.
+__device__ __forceinline__ void fence_async_proxy() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif

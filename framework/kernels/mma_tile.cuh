@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "device/attribute.h"
+#include "kernels/tf32.cuh"
 #include "kernels/vector.cuh"
 
 namespace duet {
@@ -142,8 +143,7 @@ struct StoredMmaTf32 : MmaTf32 {
 
   __device__ __forceinline__ static void round(uint32_t (&words)[4]) {
 #pragma unroll
-    for (uint32_t& word : words)
-      asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word) : "f"(__uint_as_float(word)));
+    for (uint32_t& word : words) word = __float_as_uint(tf32_rounded(__uint_as_float(word)));
   }
   template <bool row_lanes, int pitch>
   __device__ __forceinline__ static void load_a(uint32_t (&a)[4], const uint32_t* slice, int row,
@@ -174,9 +174,9 @@ struct StoredMma3xTf32 : MmaTf32 {
       // region parts
 #pragma unroll
       for (int i = 0; i < count; ++i) {
-        const float value = __uint_as_float(words[i]);
-        asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(head[i]) : "f"(value));
-        rest[i] = __float_as_uint(value - __uint_as_float(head[i]));
+        const float value = __uint_as_float(words[i]), rounded = tf32_rounded(value);
+        head[i] = __float_as_uint(rounded);
+        rest[i] = __float_as_uint(value - rounded);
       }
       // end parts
     }

@@ -283,7 +283,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   }
   for (int i = tid; i < 1024 / int(sizeof(T)); i += Tile::kThreads)
     reinterpret_cast<T*>(ones)[i] = T(1.f);
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  fence_async_proxy();
   __syncthreads();
   if (group == kTaps) {
     if (tid != Tile::kMultipliers) return;

@@ -208,7 +208,7 @@ __device__ __forceinline__ void multiply_filter_rows(const FilterPlan<float>& pl
       }
       barriers.dy_full[at_dy.slot].wait(at_dy.round);
       // What other threads copied, for the instruction.
-      asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+      fence_async_proxy();
       const auto* const of_dy =
           reinterpret_cast<const float*>(dy_ring + at_dy.slot * plan.dy_bytes());
       const float* values = of_dy + warp * 128 + lane;

@@ -378,7 +378,7 @@ __global__ void __launch_bounds__(kWgmmaThreads<Tile, B>, Tile::kBlocks)
   }
   if constexpr (A::kSums)
     for (int i = tid; i < 8 * kStepDepth<T>; i += kThreads) smem.ones[i] = T(1.f);
-  if constexpr (A::kTurned || A::kSums) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  if constexpr (A::kTurned || A::kSums) fence_async_proxy();
   __syncthreads();
   WgmmaRing<Tile> ring;
   if (group == 2) {

@@ -51,7 +51,7 @@ __device__ __forceinline__ void write_rests(Smem& smem, WgmmaRing<Tile>& ring, i
       const float4 v = values[piece];
       rests[piece] = {rest_of_cut(v.x), rest_of_cut(v.y), rest_of_cut(v.z), rest_of_cut(v.w)};
     }
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    fence_async_proxy();
     smem.split[ring.stage].arrive();
     // end rests
     ring.advance();

@@ -164,7 +164,7 @@ __device__ __forceinline__ void turn_squares(Smem& smem, int& square, int steps,
     } else {
       values.store(stage.b + at, [](float value) { return tf32_rounded(value); });
     }
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    fence_async_proxy();
     __syncwarp();
     if (threadIdx.x % 32 == 0) smem.split[step % Tile::kStages].arrive();
   }

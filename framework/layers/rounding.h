@@ -52,10 +52,11 @@ double storage_rounding(DType dtype);
 /// F(4x4, 3x3) reaches 8, and 15 on images of single bright pixels.
 inline constexpr double kWorstElement = 16;
 
-/// The size of an element of images or filters holds so much of the RMS of all sizes: transforms of
-/// several channels at once mix their errors. cuDNN leaves 3e-7 of the RMS where all operands of a
-/// channel are zero (backward_filter, n = 1, on an H200).
-inline constexpr double kMixedChannels = 1.0 / 32;
+/// The size of an element of images or filters holds so much of the RMS of all sizes: transforms mix
+/// the errors of what they add up first. backward_filter of one image (n = 1, on an H200 and H100): cuDNN
+/// leaves 3e-7 of the RMS where all operands of a channel are zero, and Winograd's F(2x2, 3x3) 2e-6,
+/// half of what this allows, where no tap meets a dy that is not zero but a tile has both.
+inline constexpr double kMixedChannels = 1.0 / 16;
 
 /// The size of a value, of the sum of its terms' squares. An error of 2^-126, below which float32
 /// loses bits or is flushed to zero, is always allowed.

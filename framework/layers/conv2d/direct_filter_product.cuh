@@ -202,9 +202,7 @@ __global__ void __launch_bounds__(32 * kFilterProductWarps, 2)
 
   for (int i = threadIdx.x; i < (image_rows + 1) * g.copy_pitch; i += blockDim.x)
     copied[i] = T(0.f);
-#if __CUDA_ARCH__ >= 900
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // before the copies' writes
-#endif
+  fence_async_proxy();  // before the copies' writes
   if (g.copies && threadIdx.x == 0) there.init();
   __syncthreads();
   wait_for_primary();

@@ -91,8 +91,8 @@ struct ForwardProductPlan {
 // blockIdx.x takes bands by turns, y has 16 * kRowTiles filters. `moments`: of y, a part a blockIdx.x.
 template <class Mma, int kRowTiles, int kStride, class T>
 __global__ void __launch_bounds__(kForwardProductThreads, forward_product_blocks<Mma>(kRowTiles))
-    conv2d_direct_forward_product_kernel(const __grid_constant__ ForwardProductPlan g,
-                                         const T* __restrict__ x, const float* __restrict__ w,
+    conv2d_direct_forward_product_kernel(const __grid_constant__ ForwardProductPlan g, const T* x,
+                                         const float* __restrict__ w,
                                          const float* __restrict__ bias, T* __restrict__ y,
                                          const ChannelMoments moments) {
   constexpr bool kBf16 = sizeof(T) == 2;

@@ -188,10 +188,9 @@ inline constexpr int kDirectMmaBlocks = 4;  // a multiprocessor
 template <class T, int kParts, Layout kLayout, bool kKeepsArgmax>
 __global__ void __launch_bounds__(DirectTaps<T, kParts>::kWarps * 32, kDirectMmaBlocks)
     conv2d_direct_mma_forward_kernel(const __grid_constant__ DirectGeometry g,
-                                     const __grid_constant__ DirectMmaRuns part,
-                                     const T* __restrict__ x, const float* __restrict__ w,
-                                     const float* __restrict__ bias, T* __restrict__ y,
-                                     uint32_t* __restrict__ argmax) {
+                                     const __grid_constant__ DirectMmaRuns part, const T* x,
+                                     const float* __restrict__ w, const float* __restrict__ bias,
+                                     T* __restrict__ y, uint32_t* __restrict__ argmax) {
   using Taps = DirectTaps<T, kParts>;
   constexpr bool kPlanes = kLayout == Layout::kNCHW;
   constexpr int kTaps = 9, kVec = kWidest<T>, kFilters = kDirectMmaFilters, kTiles = kFilters / 16;
@@ -351,7 +350,7 @@ __global__ void __launch_bounds__(DirectTaps<T, kParts>::kWarps * 32, kDirectMma
       if (kKeepsArgmax && __any_sync(~0u, most > DirectPool<T>::kOrdered))
         pool_tiles(std::true_type());
     }
-    fence_bulk_store();
+    fence_async_proxy();
     __syncthreads();
     if constexpr (kPlanes) {
       T* const to = y + (size_t(image) * g.d.k + k0) * g.windows + first;
