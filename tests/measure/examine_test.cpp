@@ -2,6 +2,7 @@
 
 #include "layers/batch_norm/batch_norm.h"
 #include "layers/concat/concat.h"
+#include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
 #include "layers/dropout/dropout.h"
 #include "layers/layer_cases.h"
 #include "measure/examine.h"
@@ -89,6 +90,32 @@ TEST(Examine, GradientsThatNobodyWantsChangeNoOthers) {
     ASSERT_EQ(faults("cpu_double_ignores_wishes").size(), 1u);
     EXPECT_TRUE(has(faults("cpu_double_ignores_wishes")[0].text,
                     "changes dx[1] where the gradients of 1 inputs are not wanted"));
+  }
+}
+
+// backward_data of a block follows backward_filter, which at another width cannot run.
+TEST(Examine, NeighboursMayBeRefusedAPass) {
+  static constexpr int kWidth = 8;
+  const InList<Conv2dPoolReluProblem> listed(
+      conv2d_pool_relu_impls(),
+      {{"cpu_double_one_width",
+        [](const Conv2dPoolReluProblem& problem, Pass pass) -> std::optional<std::string> {
+          if (pass == Pass::kBackwardFilter && problem.conv.w != kWidth) return "takes one width";
+          return {};
+        },
+        [](const Conv2dPoolReluProblem& problem, Context& context) {
+          return make_sound(conv2d_pool_relu_impls(), problem, context);
+        }}});
+  const auto layer = make_layer(
+      "conv2d_pool_relu",
+      {.name = "doubles",
+       .keys = {{"out_channels", "4"}, {"kernel", "3"}, {"padding", "1"}, {"pool_kernel", "2"}},
+       .x = {{{2, 3, 6, kWidth}}}});
+  const CheckData check_data = make_check_data(*layer, random_data(*layer, 1), {}, layer->passes());
+  for (Pass pass : layer->passes()) {
+    const Examination found =
+        check(*layer, "cpu_double_one_width", pass, check_data, test_context(Device::kCpu));
+    for (const Fault& fault : found.faults) ADD_FAILURE() << to_string(pass) << ": " << fault.text;
   }
 }
 
