@@ -47,20 +47,16 @@ struct PositionBoxes {
   FastDivisor by_w, by_h, by_boxes_w, by_boxes_h;
 
   /// With as few boxes as can be, and where results lie in planes of pixels (`planes`) in long runs of
-  /// these. With `whole`, of boxes that divide an image without a rest. Their height and width, and
-  /// the image's, are rounded down to multiples of `unit`.
-  PositionBoxes(int images_, int height_, int width_, int most, bool whole, bool planes = false,
-                int unit = 1)
+  /// these. Their height and width, and the image's, are rounded down to multiples of `unit`.
+  PositionBoxes(int images_, int height_, int width_, int most, bool planes = false, int unit = 1)
       : images(images_),
         height(height_ / unit * unit),
         width(width_ / unit * unit),
         row_pixels(width) {
     double best = 1e300;
     for (int box_w = std::min(width, most / unit / unit * unit); box_w >= unit; box_w -= unit) {
-      if (whole && width % box_w != 0) continue;
       const int most_h = std::min(height, most / box_w / unit * unit);
       for (int box_h = most_h; box_h >= unit; box_h -= unit) {
-        if (whole && height % box_h != 0) continue;
         const int box_n = std::min(images, most / (box_w * box_h));
         const int run = box_w == width ? box_w * box_h : box_w;
         const double cost = double(ceil_div(images, box_n)) * ceil_div(height, box_h) *

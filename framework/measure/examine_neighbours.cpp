@@ -42,7 +42,7 @@ std::vector<std::unique_ptr<Layer>> neighbours(const Layer& layer) {
 }
 
 std::vector<Pass> passes_of_neighbour(const ExamineSubject& subject, const Layer& neighbour) {
-  const auto passes = passes_through(neighbour, subject.id, subject.pass);
+  const auto passes = passes_through(subject.layer, subject.id, subject.pass);
   const bool can = std::none_of(passes.begin(), passes.end(), [&](Pass pass) {
     return neighbour.unsupported(subject.id, pass).has_value();
   });

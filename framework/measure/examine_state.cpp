@@ -82,11 +82,8 @@ std::optional<Fault> find_state_of_neighbours(const ExamineSubject& subject, Lay
         check_data.neighbours
             ->of(*neighbour, NeighbourReferences::Kind::kRandom, check_data.situation, subject.pass)
             .data);
-    // A neighbour may be refused a pass that the subject's needs before its own.
-    const auto run_other = [&](Pass each) {
-      if (std::find(passes.begin(), passes.end(), each) != passes.end()) other.run(each);
-    };
-    run_with(subject, rig, run_other, do_nothing);
+    run_with(
+        subject, rig, [&](Pass each) { other.run(each); }, do_nothing);
     const std::string wrong = finding(rig, subject.sets.first);
     if (wrong.empty()) continue;
     return Fault{FaultKind::kSharedState,

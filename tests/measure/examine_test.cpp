@@ -93,7 +93,7 @@ TEST(Examine, GradientsThatNobodyWantsChangeNoOthers) {
   }
 }
 
-// backward_data of a block follows backward_filter, which at another width cannot run.
+// backward_data of a block follows backward_filter, which at another width cannot run: nor is that asked for there.
 TEST(Examine, NeighboursMayBeRefusedAPass) {
   static constexpr int kWidth = 8;
   const InList<Conv2dPoolReluProblem> listed(

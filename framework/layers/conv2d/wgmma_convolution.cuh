@@ -10,10 +10,9 @@
 
 namespace duet {
 
-/// The positions that a step of dw sums over. In tf32 boxes may stand out of an image, of whose dy zeros are brought there.
+/// The positions that a step of dw sums over. Boxes may stand out of an image, of whose dy zeros are brought there.
 inline PositionBoxes filter_terms(const Conv2dProblem& d) {
-  const bool bf16 = d.math == Math::kBF16;
-  return {d.n, d.p, d.q, bf16 ? kStepDepth<bfloat16> : kStepDepth<float>, bf16};
+  return {d.n, d.p, d.q, d.math == Math::kBF16 ? kStepDepth<bfloat16> : kStepDepth<float>};
 }
 
 /// What WgmmaConvolution cannot do, whatever the math, or what takes more than `refused` channels and filters and is
@@ -34,11 +33,9 @@ inline std::optional<std::string> wgmma_shape_unsupported(const Conv2dProblem& d
   }
   if (d.stride_h > 2 || d.stride_w > 2) return "takes strides up to 2";
   if (pass == Pass::kBackwardFilter) {
-    // Boxes that divide an image leave of a prime number of columns little of each.
     const int most = filter_terms(d).box();
     if (most < depth / 4) {
-      return "sums over " + std::to_string(depth) + " positions at a time, and boxes of " +
-             (tf32 ? "these images hold " : "columns and rows that divide these images hold ") +
+      return "sums over " + std::to_string(depth) + " positions at a time, and these images hold " +
              std::to_string(most);
     }
   }
@@ -69,8 +66,8 @@ class WgmmaConvolution : public StagedConvolution<T> {
 
   WgmmaConvolution(const Conv2dProblem& d, size_t workspace_limit)
       : StagedConvolution<T>(d),
-        outputs_(d.n, d.p, d.q, kTileRows, false, planes()),
-        windows_(d.n, std::max(d.p, 2), std::max(d.q, 2), kTileRows, false, planes(), 2),
+        outputs_(d.n, d.p, d.q, kTileRows, planes()),
+        windows_(d.n, std::max(d.p, 2), std::max(d.q, 2), kTileRows, planes(), 2),
         phases_(d, kTileRows, planes()),
         terms_(filter_terms(d)) {
     const int multiprocessors = likely_multiprocessor_count(), taps = geometry_.taps;

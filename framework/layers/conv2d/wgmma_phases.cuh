@@ -49,7 +49,7 @@ struct WgmmaPhases {
       for (int j = 0; j < std::min(d.stride_w, d.w); ++j) {
         const WgmmaPhaseAxis h(i, d.h, d.r, d.stride_h, d.dilation_h, d.pad_h);
         const WgmmaPhaseAxis w(j, d.w, d.s, d.stride_w, d.dilation_w, d.pad_w);
-        PositionBoxes boxes(d.n, h.positions, w.positions, most, false, planes);
+        PositionBoxes boxes(d.n, h.positions, w.positions, most, planes);
         boxes.first_pixel = i * d.w + j;
         boxes.row_pixels = d.stride_h * d.w;
         boxes.column_pixels = d.stride_w;
