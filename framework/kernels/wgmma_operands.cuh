@@ -221,31 +221,15 @@ struct ImageByTap {
   __device__ __forceinline__ int unwritten() const { return boxes.box(); }
 };
 
-/// A matrix: rows are rows, the sum runs along them. The copying thread has next to nothing to compute, which with small
-/// tiles is what a step waits for.
-template <class T>
-struct MatrixRows {
-  using Element = T;
-  static constexpr bool kTurned = false, kSums = false;
+/// A matrix, so many of whose rows or columns are the operand's rows.
+struct MatrixOperand {
   using Start = int;
   CUtensorMap map;
-  int rows, box;
-  MatrixRows(const T* matrix, int rows_, int columns, int tile_rows)
-      : map(matrix_map(matrix, rows_, columns, std::min(rows_, tile_rows))),
-        rows(rows_),
-        box(std::min(rows_, tile_rows)) {}
-  template <int kRows>
-  __device__ __forceinline__ int bytes() const {
-    return box * kRowBytes;
-  }
+  int rows;
+  MatrixOperand(const CUtensorMap& map_, int rows_) : map(map_), rows(rows_) {}
   template <int kRows>
   __device__ __forceinline__ Start start(int tile) const {
     return tile * kRows;
-  }
-  template <int kRows>
-  __device__ __forceinline__ void copy(const Start& first, int step, char* shared,
-                                       const CopyBarrier& barrier) const {
-    copy_box(shared, map, step * kStepDepth<T>, first, barrier);
   }
   __device__ __forceinline__ bool locate(const Start& first, int row, int& group,
                                          int& number) const {
@@ -255,23 +239,37 @@ struct MatrixRows {
   }
 };
 
-/// A matrix turned: its columns are rows, the sum runs down them.
+/// Its rows are rows, the sum runs along them. The copying thread has next to nothing to compute, which with small
+/// tiles is what a step waits for.
 template <class T>
-struct MatrixColumns {
+struct MatrixRows : MatrixOperand {
+  using Element = T;
+  static constexpr bool kTurned = false, kSums = false;
+  int box;
+  MatrixRows(const T* matrix, int rows_, int columns, int tile_rows)
+      : MatrixOperand(matrix_map(matrix, rows_, columns, std::min(rows_, tile_rows)), rows_),
+        box(std::min(rows_, tile_rows)) {}
+  template <int kRows>
+  __device__ __forceinline__ int bytes() const {
+    return box * kRowBytes;
+  }
+  template <int kRows>
+  __device__ __forceinline__ void copy(const Start& first, int step, char* shared,
+                                       const CopyBarrier& barrier) const {
+    copy_box(shared, map, step * kStepDepth<T>, first, barrier);
+  }
+};
+
+/// Turned: its columns are rows, the sum runs down them.
+template <class T>
+struct MatrixColumns : MatrixOperand {
   using Element = T;
   static constexpr bool kTurned = true, kSums = true;
-  using Start = int;
-  CUtensorMap map;
-  int columns;
-  MatrixColumns(const T* matrix, int rows, int columns_)
-      : map(matrix_map(matrix, rows, columns_, kStepDepth<T>)), columns(columns_) {}
+  MatrixColumns(const T* matrix, int matrix_rows, int columns)
+      : MatrixOperand(matrix_map(matrix, matrix_rows, columns, kStepDepth<T>), columns) {}
   template <int kRows>
   __device__ __forceinline__ int bytes() const {
     return kRows * kRowBytes;
-  }
-  template <int kRows>
-  __device__ __forceinline__ Start start(int tile) const {
-    return tile * kRows;
   }
   template <int kRows>
   __device__ __forceinline__ void copy(const Start& first, int step, char* shared,
@@ -280,12 +278,6 @@ struct MatrixColumns {
 #pragma unroll
     for (int i = 0; i < kRows; i += kDepth)
       copy_box(shared + i * kRowBytes, map, first + i, step * kDepth, barrier);
-  }
-  __device__ __forceinline__ bool locate(const Start& first, int row, int& group,
-                                         int& number) const {
-    group = 0;
-    number = first + row;
-    return number < columns;
   }
   __device__ __forceinline__ int unwritten() const { return kStepDepth<T>; }
 };
@@ -302,35 +294,16 @@ struct TapNumbers {
   }
 };
 
-/// Weights [row][tap][channel]: rows are rows, the sum runs over taps and channels. Numbers::of() says which tap of the
-/// filter one of the sum is.
-template <class T, class Numbers = TapNumbers>
-struct WeightByRow {
-  using Element = T;
-  static constexpr bool kTurned = false;
+/// Weights [row][tap][channel], in tiles of whole panels. Numbers::of() says which tap of the filter one of the sum is.
+template <class Numbers>
+struct TapWeights {
+  using Start = int;
   CUtensorMap map;
   FastDivisor by_blocks;
   Numbers numbers;
-  /// `taps` in memory.
-  WeightByRow(const T* weights, int rows, int taps, int channels, int tile_rows,
-              const Numbers& numbers_ = {})
-      : map(tensor_map(weights, {{{channels, 1, kStepDepth<T>},
-                                  {taps, channels},
-                                  {rows, int64_t{taps} * channels, tile_rows},
-                                  kNoAxis}})),
-        by_blocks(ceil_div(channels, kStepDepth<T>)),
-        numbers(numbers_) {}
-  using Start = int;
   template <int kRows>
   __device__ __forceinline__ int bytes() const {
     return kRows * kRowBytes;
-  }
-  template <int kRows>
-  __device__ __forceinline__ void copy(const Start& first, int step, char* shared,
-                                       const CopyBarrier& barrier) const {
-    int tap, block;
-    by_blocks.divmod(step, tap, block);
-    copy_box(shared, map, block * kStepDepth<T>, numbers.of(tap), first * kPanel, 0, barrier);
   }
   template <int kRows>
   __device__ __forceinline__ Start start(int tile) const {
@@ -338,41 +311,52 @@ struct WeightByRow {
   }
 };
 
-/// The same weights: rows are channels, the sum runs over taps and their rows.
-template <class Numbers = TapNumbers>
-struct WeightByChannel {
-  using Element = bfloat16;
-  static constexpr bool kTurned = true;
-  CUtensorMap map;
-  FastDivisor by_blocks;
-  Numbers numbers;
+/// Rows are rows, the sum runs over taps and channels.
+template <class T, class Numbers = TapNumbers>
+struct WeightByRow : TapWeights<Numbers> {
+  using Element = T;
+  static constexpr bool kTurned = false;
   /// `taps` in memory.
-  WeightByChannel(const bfloat16* weights, int rows, int taps, int channels,
-                  const Numbers& numbers_ = {})
-      : map(tensor_map(weights, {{{channels, 1, kPanel},
-                                  {taps, channels},
-                                  {rows, int64_t{taps} * channels, kStepDepth<bfloat16>},
-                                  kNoAxis}})),
-        by_blocks(ceil_div(rows, kStepDepth<bfloat16>)),
-        numbers(numbers_) {}
-  using Start = int;
+  WeightByRow(const T* weights, int rows, int taps, int channels, int tile_rows,
+              const Numbers& numbers = {})
+      : TapWeights<Numbers>{tensor_map(weights, {{{channels, 1, kStepDepth<T>},
+                                                  {taps, channels},
+                                                  {rows, int64_t{taps} * channels, tile_rows},
+                                                  kNoAxis}}),
+                            FastDivisor(ceil_div(channels, kStepDepth<T>)), numbers} {}
   template <int kRows>
-  __device__ __forceinline__ int bytes() const {
-    return kRows * kRowBytes;
-  }
-  template <int kRows>
-  __device__ __forceinline__ void copy(const Start& first, int step, char* shared,
+  __device__ __forceinline__ void copy(const int& first, int step, char* shared,
                                        const CopyBarrier& barrier) const {
     int tap, block;
-    by_blocks.divmod(step, tap, block);
+    this->by_blocks.divmod(step, tap, block);
+    copy_box(shared, this->map, block * kStepDepth<T>, this->numbers.of(tap), first * kPanel, 0,
+             barrier);
+  }
+};
+
+/// Rows are channels, the sum runs over taps and their rows.
+template <class Numbers = TapNumbers>
+struct WeightByChannel : TapWeights<Numbers> {
+  using Element = bfloat16;
+  static constexpr bool kTurned = true;
+  /// `taps` in memory.
+  WeightByChannel(const bfloat16* weights, int rows, int taps, int channels,
+                  const Numbers& numbers = {})
+      : TapWeights<Numbers>{
+            tensor_map(weights, {{{channels, 1, kPanel},
+                                  {taps, channels},
+                                  {rows, int64_t{taps} * channels, kStepDepth<bfloat16>},
+                                  kNoAxis}}),
+            FastDivisor(ceil_div(rows, kStepDepth<bfloat16>)), numbers} {}
+  template <int kRows>
+  __device__ __forceinline__ void copy(const int& first, int step, char* shared,
+                                       const CopyBarrier& barrier) const {
+    int tap, block;
+    this->by_blocks.divmod(step, tap, block);
 #pragma unroll
     for (int i = 0; i < kRows / kPanel; ++i)
-      copy_box(shared + i * kPanel * kRowBytes, map, (first + i) * kPanel, numbers.of(tap),
-               block * kStepDepth<bfloat16>, 0, barrier);
-  }
-  template <int kRows>
-  __device__ __forceinline__ Start start(int tile) const {
-    return tile * (kRows / kPanel);
+      copy_box(shared + i * kPanel * kRowBytes, this->map, (first + i) * kPanel,
+               this->numbers.of(tap), block * kStepDepth<bfloat16>, 0, barrier);
   }
 };
 
