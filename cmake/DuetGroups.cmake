@@ -1,5 +1,30 @@
-# Most of the time of a compiler goes into headers and templates (JSON, spdlog, GoogleTest). Where several files are
-# compiled as one, they must not use the same name in their unnamed namespaces.
+# Most of the time of a compiler goes into headers and templates (the standard library's, JSON, spdlog, GoogleTest). So
+# headers are read once, in a precompiled form, and several files are compiled as one. Files that are compiled as one
+# must not use the same name in their unnamed namespaces, nor give a type of a header a member whose type is in an
+# unnamed namespace.
+
+# The headers that are read once.
+set(duet_standard_headers <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <cstdio> <cstdlib> <cstring> <deque>
+  <filesystem> <fstream> <functional> <limits> <map> <memory> <mutex> <numeric> <optional> <set> <span> <sstream>
+  <stdexcept> <string> <string_view> <thread> <tuple> <utility> <variant> <vector>)
+set(duet_text_headers ${duet_standard_headers} <nlohmann/json.hpp>)
+
+# usage: duet_precompile(TARGET HEADER...)
+function(duet_precompile target)
+  list(TRANSFORM ARGN REPLACE "(.+)" "$<$<COMPILE_LANGUAGE:CXX>:\\1>")
+  target_precompile_headers(${target} PRIVATE ${ARGN})
+endfunction()
+
+# usage: duet_precompile_for_programs(TARGET LIBRARIES HEADER...): a target whose precompiled headers programs share, by
+# REUSE_FROM; they have the options that it has. LIBRARIES is a list.
+function(duet_precompile_for_programs target libraries)
+  set(empty ${CMAKE_BINARY_DIR}/${target}.cpp)
+  file(CONFIGURE OUTPUT ${empty} CONTENT "")
+  add_library(${target} OBJECT ${empty})
+  target_link_libraries(${target} PRIVATE ${libraries})
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Og>)
+  duet_precompile(${target} ${ARGN})
+endfunction()
 
 # usage: duet_group_by_folder(TARGET): about DUET_GROUP_SIZE of the target's files of a folder are compiled as one, but for
 # those that have options of their own, and those that call CUDA's libraries.

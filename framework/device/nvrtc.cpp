@@ -9,12 +9,13 @@
 
 #include "core/error.h"
 
+struct _nvrtcProgram;  // nvrtc.h's
+
 namespace duet {
 namespace {
 
 namespace fs = std::filesystem;
 
-struct Program;  // _nvrtcProgram
 constexpr int kCompilationError = 6;
 
 // What may be given to dlopen(), the first that is there.
@@ -43,14 +44,14 @@ struct Nvrtc::Api {
   int (*version)(int*, int*) = nullptr;
   int (*arch_count)(int*) = nullptr;
   int (*archs)(int*) = nullptr;
-  int (*create)(Program**, const char*, const char*, int, const char* const*,
+  int (*create)(_nvrtcProgram**, const char*, const char*, int, const char* const*,
                 const char* const*) = nullptr;
-  int (*destroy)(Program**) = nullptr;
-  int (*compile)(Program*, int, const char* const*) = nullptr;
-  int (*cubin_size)(Program*, size_t*) = nullptr;
-  int (*cubin)(Program*, char*) = nullptr;
-  int (*log_size)(Program*, size_t*) = nullptr;
-  int (*log)(Program*, char*) = nullptr;
+  int (*destroy)(_nvrtcProgram**) = nullptr;
+  int (*compile)(_nvrtcProgram*, int, const char* const*) = nullptr;
+  int (*cubin_size)(_nvrtcProgram*, size_t*) = nullptr;
+  int (*cubin)(_nvrtcProgram*, char*) = nullptr;
+  int (*log_size)(_nvrtcProgram*, size_t*) = nullptr;
+  int (*log)(_nvrtcProgram*, char*) = nullptr;
 
   // False if the library has not all of it.
   bool load(void* library) {
@@ -131,13 +132,13 @@ Nvrtc::Compiled Nvrtc::compile(const std::string& source,
     texts.push_back(text.c_str());
   }
   for (const std::string& option : options) words.push_back(option.c_str());
-  Program* program = nullptr;
+  _nvrtcProgram* program = nullptr;
   check(api_->create(&program, source.c_str(), "duet.cu", static_cast<int>(headers.size()),
                      texts.data(), names.data()),
         "nvrtcCreateProgram");
   struct Destroyed {
     const Api* api;
-    Program* program;
+    _nvrtcProgram* program;
     ~Destroyed() { api->destroy(&program); }
   } const destroyed{api_, program};
   const int status = api_->compile(program, static_cast<int>(words.size()), words.data());

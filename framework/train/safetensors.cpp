@@ -25,11 +25,17 @@ constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kMostHeaderBytes = 100'000'000;  // the format's own limit
 constexpr uint64_t kHeaderAlignment = 8;
 
+}  // namespace
+
+// TypeName, Reader and Described are in no unnamed namespace: FileReader, which the header names, has members of them.
 struct TypeName {
   std::string_view name;
   uint64_t bytes;
   std::optional<DType> dtype;  // none: valid, but nothing of Duet's
 };
+
+namespace {
+
 constexpr TypeName kTypes[] = {{"F32", 4, DType::kFloat32},
                                {"F64", 8, DType::kFloat64},
                                {"F16", 2, DType::kFloat16},
@@ -70,6 +76,8 @@ std::string header_of(const std::vector<Entry>& entries, const Metadata& metadat
   return text;
 }
 
+}  // namespace
+
 // Reads one file; knows where it is for its errors.
 class Reader {
  public:
@@ -100,6 +108,8 @@ struct Described {
   uint64_t begin = 0;
   uint64_t end = 0;
 };
+
+namespace {
 
 // Finds a name that comes twice in one object, which a parsed object could not tell any more. (A
 // callback of json::parse could, but with one nlohmann::json 3.10 looks through all members that an

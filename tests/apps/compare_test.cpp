@@ -80,7 +80,7 @@ TEST(Compare, SaysOnceWhyABatchWasNotMeasured) {
                                      "--c cpu --quick --only throughput");
   EXPECT_OUTCOME(outcome, kExitDone);
   if (has(outcome.out, "1,024 (--batch asks for others)")) {
-    GTEST_SKIP() << "--quick leaves it out on a machine as slow as this";
+    GTEST_SKIP() << "needs a faster machine: --quick leaves the batch out on this one";
   }
   const std::string reason = " cpu_reference  a batch of 1024 is larger than the 64 training";
   const size_t first = outcome.out.find(reason);
@@ -404,7 +404,7 @@ TEST(Compare, WrongUseIsTold) {
 }
 
 TEST(Compare, WithoutAGpuSaysWhatToDo) {
-  if (gpu_available()) GTEST_SKIP() << "there is a GPU";
+  if (gpu_available()) GTEST_SKIP() << "needs a machine without a GPU";
   const CompareFolder folder;
   EXPECT_OUTCOME(folder.run("--config tiny.yaml --a custom --b cudnn"), kExitUnsupported,
                  "arm 'custom' needs a GPU", "arm 'cudnn' needs a GPU",

@@ -191,7 +191,7 @@ TEST(TrainerCommandLine, DoctorReadsWhatIsInTheFolder) {
 }
 
 TEST(TrainerCommandLine, OutputThatCannotBeWrittenIsAFailure) {
-  if (!std::ofstream("/dev/full")) GTEST_SKIP() << "no /dev/full";
+  if (!std::ofstream("/dev/full")) GTEST_SKIP() << "needs /dev/full";
   const int status = std::system(DUET_TRAINER " list layers >/dev/full 2>/dev/null");
   EXPECT_EQ(WEXITSTATUS(status), kExitFailure);
 }

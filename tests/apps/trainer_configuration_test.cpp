@@ -204,7 +204,7 @@ TEST(TrainerConfiguration, MoreThanTheMachineHas) {
 }
 
 TEST(TrainerConfiguration, WithoutAGpuSaysWhatToDo) {
-  if (gpu_available()) GTEST_SKIP() << "there is a GPU";
+  if (gpu_available()) GTEST_SKIP() << "needs a machine without a GPU";
   for (const char* family : {"custom", "cudnn"}) {
     const Outcome outcome = checked({}, std::string("--backend ") + family);
     EXPECT_OUTCOME(outcome, kExitUnsupported, family, "--backend cpu", gpu_missing_reason());

@@ -14,7 +14,7 @@ namespace {
 class TrainerExplain : public testing::Test {
  protected:
   void SetUp() override {
-    if (!built_with_cuda()) GTEST_SKIP() << "built without CUDA";
+    if (!built_with_cuda()) GTEST_SKIP() << "needs a build with CUDA";
   }
   Outcome explain(const std::string& arguments) const {
     return folder_.run("explain tiny.yaml " + arguments, {.cublaslt = true});
@@ -75,7 +75,7 @@ TEST_F(TrainerExplain, NamesWhatThereIs) {
 }
 
 TEST(TrainerExplainWithoutCuda, SaysSo) {
-  if (built_with_cuda()) GTEST_SKIP() << "built with CUDA";
+  if (built_with_cuda()) GTEST_SKIP() << "needs a build without CUDA";
   const TrainerFolder folder;
   for (const char* what : {"--layer fc1", "--trace"}) {
     EXPECT_OUTCOME(folder.run(std::string("explain tiny.yaml --backend cpu ") + what),

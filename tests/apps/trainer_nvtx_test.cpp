@@ -28,7 +28,7 @@ namespace {
 
 TEST(TrainerNvtx, RangesNameLayersAndPasses) {
 #ifndef DUET_NVTX_RECORDER
-  GTEST_SKIP() << "built without CUDA";
+  GTEST_SKIP() << "needs a build with CUDA";
 #else
   const TrainerFolder folder;
   const std::string record = folder / "record";

@@ -398,7 +398,7 @@ TEST(TrainerEvaluate, FoldedNormsGiveTheSame) {
 }
 
 TEST_F(TrainedNetwork, ABackendThatIsNotHereIsTold) {
-  if (gpu_available()) GTEST_SKIP() << "there is a GPU";
+  if (gpu_available()) GTEST_SKIP() << "needs a machine without a GPU";
   for (const std::string& command : {std::string("evaluate"), "predict " + kPicture}) {
     EXPECT_OUTCOME(folder_.run(command + " --checkpoint run --backend cudnn"), kExitUnsupported,
                    "cudnn", "use '--backend cpu'");

@@ -149,7 +149,7 @@ TEST_F(UserKernelsApps, WrongPathsAreToldWithTheirPlace) {
 }
 
 TEST_F(UserKernelsApps, AnUnknownIdSaysWhereToFindIt) {
-  if (!built_with_cuda()) GTEST_SKIP() << "a build with CUDA says so";
+  if (!built_with_cuda()) GTEST_SKIP() << "needs a build with CUDA";
   folder_.write("net.yaml",
                 changed(kTinyNetwork, {{"type: relu", "type: relu, backend: custom_of_my_own"}}));
   EXPECT_OUTCOME(folder_.run("show net.yaml --backend custom"), kExitUsage, "custom_of_my_own",
@@ -184,7 +184,7 @@ TEST_F(UserKernelsApps, WatchTellsOfEverySave) {
 
 TEST_F(UserKernelsApps, WatchCompilesWithoutAGpu) {
   if (!Nvrtc::find()) GTEST_SKIP() << Nvrtc::missing_reason();
-  if (gpu_available()) GTEST_SKIP() << "there is a GPU";
+  if (gpu_available()) GTEST_SKIP() << "needs a machine without a GPU";
   EXPECT_OUTCOME(folder_.run("new-kernel relu mine"), kExitDone);
   bench_.write("relu_custom_mine.cu", folder_.read("relu_custom_mine.cu"));
   const Outcome watched = bench_.run_until("relu --shape n=4,in=8 --kernels . --watch", "stdout",
@@ -219,7 +219,7 @@ TEST_F(UserKernelsApps, WatchSeesFilesThatChangeTogether) {
 }
 
 TEST_F(UserKernelsApps, AnotherSourceThanTheConfigurationNamesIsTold) {
-  if (!built_with_cuda() || !Nvrtc::find()) GTEST_SKIP() << "needs a build with CUDA, and NVRTC";
+  if (!built_with_cuda() || !Nvrtc::find()) GTEST_SKIP() << "needs a build with CUDA and NVRTC";
   EXPECT_OUTCOME(folder_.run("new-kernel relu mine"), kExitDone);
   folder_.write("net.yaml",
                 "backend: custom\nkernels: [.]\nsources: {relu_custom_mine: 0123}\n" +
@@ -231,7 +231,7 @@ TEST_F(UserKernelsApps, AnotherSourceThanTheConfigurationNamesIsTold) {
 }
 
 TEST_F(UserKernelsApps, AMistakeInAFileIsWrongUsageAndAMissingCompilerIsNot) {
-  if (!built_with_cuda() || !Nvrtc::find()) GTEST_SKIP() << "needs a build with CUDA, and NVRTC";
+  if (!built_with_cuda() || !Nvrtc::find()) GTEST_SKIP() << "needs a build with CUDA and NVRTC";
   EXPECT_OUTCOME(folder_.run("new-kernel relu mine"), kExitDone);
   const std::string right = folder_.read("relu_custom_mine.cu");
   folder_.write("net.yaml",

@@ -134,7 +134,7 @@ TEST(Arms, TellTheMistakesOfAll) {
 }
 
 TEST(Arms, NeedAGpuForItsFamilies) {
-  if (gpu_available()) GTEST_SKIP() << "there is a GPU";
+  if (gpu_available()) GTEST_SKIP() << "needs a machine without a GPU";
   const ComparisonFolder folder;
   const std::string message = message_of_arms(folder.options({"custom", "cpu"}), kExitUnsupported);
   EXPECT_TRUE(has(message, "arm 'custom' needs a GPU", "--a cpu_blas --b cpu_reference"));

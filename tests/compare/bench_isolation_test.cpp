@@ -184,7 +184,7 @@ TEST_F(BenchIsolationDeathTest, AWorkspaceThatNobodyHasCostsOneRow) {
 
 // Nobody can tell who did it; the text does not hide that.
 TEST_F(BenchIsolationDeathTest, ACrashThatNeedsTheOthersSaysSo) {
-  if (!crashes()) GTEST_SKIP() << "a sanitizer ends what crashes";
+  if (!crashes()) GTEST_SKIP() << "needs a build without a sanitizer";
   death_test_file();
   EXPECT_EXIT(bench<End::kDamages>(), wrong_, "");
   EXPECT_TRUE(has(only_fault(take_death_test_file(), "cpu_double_rival"), "crashed: SIGSEGV",

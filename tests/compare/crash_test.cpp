@@ -72,7 +72,7 @@ void bench_that_ends(const std::string& file) {
 class RunningDeathTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (others_handle_crashes()) GTEST_SKIP() << "a sanitizer tells of crashes";
+    if (others_handle_crashes()) GTEST_SKIP() << "needs a build without a sanitizer";
     GTEST_FLAG_SET(death_test_style, "threadsafe");
   }
 };

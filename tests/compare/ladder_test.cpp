@@ -162,7 +162,7 @@ std::set<std::string> not_measured_in(const std::string& tables) {
 }
 
 TEST(Ladder, MeasuredTablesHaveARowForEachImplementationOnAGpuAndNoOther) {
-  if (!DUET_WITH_CUDA) GTEST_SKIP() << "a build without CUDA has no such implementations";
+  if (!DUET_WITH_CUDA) GTEST_SKIP() << "needs a build with CUDA";
   size_t measured = 0;
   for (const auto& folder :
        fs::directory_iterator(fs::path(DUET_SOURCE_DIR) / "framework/layers")) {
@@ -205,7 +205,7 @@ std::map<std::pair<std::string, bool>, std::set<std::string>> rungs_in(const fs:
 }
 
 TEST(Course, PagesHaveRungsOfForwardAndBackwardForEachImplementationOnAGpuAndNoOther) {
-  if (!DUET_WITH_CUDA) GTEST_SKIP() << "a build without CUDA has no such implementations";
+  if (!DUET_WITH_CUDA) GTEST_SKIP() << "needs a build with CUDA";
   size_t pages = 0;
   for (const auto& page : fs::directory_iterator(fs::path(DUET_SOURCE_DIR) / "docs/course")) {
     for (const auto& [key, ids] : rungs_in(page.path())) {

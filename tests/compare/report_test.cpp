@@ -22,7 +22,7 @@ using nlohmann::json;
 class Report : public testing::Test {
  protected:
   void SetUp() override {
-    if (!report_available()) GTEST_SKIP() << "this build has no chart library";
+    if (!report_available()) GTEST_SKIP() << "needs a build with Chart.js (libjs-chart.js)";
   }
 };
 

@@ -101,7 +101,7 @@ TEST_F(RunReport, ALineThatIsCutShortIsLeftOut) {
 }
 
 TEST_F(RunReport, PageHoldsCurvesTablesAndMatrix) {
-  if (!report_available()) GTEST_SKIP() << "this build has no chart library";
+  if (!report_available()) GTEST_SKIP() << "needs a build with Chart.js (libjs-chart.js)";
   const json page = data();
   EXPECT_EQ(page["curves"]["epochs"].size(), 4u);
   EXPECT_EQ(page["curves"]["steps"][7]["loss"], 0.25);
@@ -123,7 +123,7 @@ TEST_F(RunReport, PageHoldsCurvesTablesAndMatrix) {
 }
 
 TEST_F(RunReport, TellsOfTheGoal) {
-  if (!report_available()) GTEST_SKIP() << "this build has no chart library";
+  if (!report_available()) GTEST_SKIP() << "needs a build with Chart.js (libjs-chart.js)";
   json run = json::parse(folder_.read("run/run.json"));
   const auto figure = [&](const json& goal) {
     run["goal"] = goal;
@@ -141,7 +141,7 @@ TEST_F(RunReport, TellsOfTheGoal) {
 }
 
 TEST_F(RunReport, TellsWhatWasLeftOut) {
-  if (!report_available()) GTEST_SKIP() << "this build has no chart library";
+  if (!report_available()) GTEST_SKIP() << "needs a build with Chart.js (libjs-chart.js)";
   EXPECT_FALSE(has(data()["tables"].dump(), "left out"));
   json run = json::parse(folder_.read("run/run.json"));
   run["dataset"]["left_out"] = {{"count", 1234}, {"named", {"a.png: is no picture", "b.png: no"}}};
@@ -154,7 +154,7 @@ TEST_F(RunReport, TellsWhatWasLeftOut) {
 }
 
 TEST_F(RunReport, LongCurvesAreThinned) {
-  if (!report_available()) GTEST_SKIP() << "this build has no chart library";
+  if (!report_available()) GTEST_SKIP() << "needs a build with Chart.js (libjs-chart.js)";
   std::string metrics;
   for (int step = 1; step <= 9000; ++step) {
     metrics +=

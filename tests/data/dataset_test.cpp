@@ -135,7 +135,8 @@ TEST(Dataset, LooksInEachFolderInTurn) {
   const fs::path cache = folder / "cache", home = folder / "home";
   const Environment data("DUET_DATA", variable.string());
   const DatasetType& mnist = *find_dataset_type("mnist");
-  if (fs::exists("/usr/share/datasets/mnist")) GTEST_SKIP() << "the system has MNIST";
+  if (fs::exists("/usr/share/datasets/mnist"))
+    GTEST_SKIP() << "needs a machine without /usr/share/datasets/mnist";
 
   {
     const Environment xdg("XDG_CACHE_HOME", std::nullopt);
@@ -345,7 +346,7 @@ TEST(Dataset, AFolderIsNotAFile) {
 
 TEST(Dataset, ReadsTheSystemsFashionMnist) {
   const fs::path folder = find_data_folder(find_dataset_type("fashion_mnist")->data_files());
-  if (folder.empty()) GTEST_SKIP() << "Fashion-MNIST is not on this machine";
+  if (folder.empty()) GTEST_SKIP() << "needs Fashion-MNIST (trainer download fashion_mnist)";
   const Dataset data = load("fashion_mnist", {});
   EXPECT_EQ(data.train.count, 60000);
   EXPECT_EQ(data.validation.count, 10000);

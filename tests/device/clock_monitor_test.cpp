@@ -19,7 +19,7 @@ TEST(ClockMonitor, SamplesWhereThereIsAGpuAndTellsNothingElsewhere) {
     EXPECT_EQ(driver_version(), "");
     return;
   }
-  if (driver_version().empty()) GTEST_SKIP() << "the driver has no NVML";
+  if (driver_version().empty()) GTEST_SKIP() << "needs NVIDIA's driver with NVML";
   if (report.samples == 0) return;  // idle
   EXPECT_GT(report.sm_mhz_min, 0);
   EXPECT_LE(report.sm_mhz_min, report.sm_mhz_max);

@@ -118,7 +118,8 @@ TEST_F(CgroupMemory, AvailableInVersion1CountsTheGroupsBelow) {
 // All that the process may ever have is more than what is free while others, and itself, run.
 TEST(HostMemory, ABufferLargerThanWhatIsFreeIsRefused) {
   const auto available = available_memory();
-  if (!available || *available >= host_memory()) GTEST_SKIP() << "the system does not tell";
+  if (!available || *available >= host_memory())
+    GTEST_SKIP() << "needs a system that tells how much memory is available";
   EXPECT_THROW(Buffer(Device::kCpu, host_memory()), OutOfMemoryError);
   EXPECT_NO_THROW(Buffer(Device::kCpu, std::min<size_t>(*available / 4, 128 << 20)));
 }

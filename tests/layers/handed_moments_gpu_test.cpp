@@ -219,7 +219,7 @@ void examine_given(const std::vector<std::string_view>& types) {
         const CheckData data = make_check_data(row.type, of_math);
         const auto layer = make_layer(row.type, of_math);
         for (const char* name : {"welford_of_given", "cluster_of_given"}) {
-          const std::string& id = double_id(Device::kGpu, name);
+          const std::string id = double_id(Device::kGpu, name);
           if (layer->unsupported(id, Pass::kForward)) continue;
           check_pass(*layer, of_math.name, id, Pass::kForward, data);
         }

@@ -17,7 +17,8 @@ void check_linear(const std::string& name, Math math, const std::string& impleme
   LayerCase c{.name = name, .keys = {{"out_features", std::to_string(out)}}, .x = {{{n, in}}}};
   c.options.math = math;
   const auto layer = make_layer("linear", c);
-  if (layer->unsupported(implementation, Pass::kForward)) GTEST_SKIP() << "not of this GPU";
+  if (layer->unsupported(implementation, Pass::kForward))
+    GTEST_SKIP() << "the implementation does not support this GPU";
   const CheckData check_data = make_check_data("linear", c);
   for (const Pass pass : layer->passes())
     check_pass(*layer, c.name, implementation, pass, check_data);

@@ -322,7 +322,7 @@ TEST_F(Auto, IsNotFooledByDoubles) {
 }
 
 TEST_F(Auto, IsAskedForByTheNetwork) {
-  if (gpu_available()) GTEST_SKIP() << "it means the GPU here";
+  if (gpu_available()) GTEST_SKIP() << "needs a machine without a GPU";
   TestNetwork t = make_network(network("auto", "cpu_reference"), {{5, 1, 10, 9}}, 4);
   // Fused as usual: the block's implementations are what is measured.
   EXPECT_EQ(t.layers[0].name, "conv1+pool1+relu1");
@@ -359,7 +359,7 @@ TEST_F(Auto, BuffersThatForwardUpdatesAreNoFault) {
 }
 
 TEST_F(Auto, MeansOneDevice) {
-  if (gpu_available()) GTEST_SKIP() << "it means the GPU here";
+  if (gpu_available()) GTEST_SKIP() << "needs a machine without a GPU";
   const std::string family = built_with_cuda() ? "custom" : "cpu";
   const std::string error = error_of([&] {
     make_network(network("auto", family), {{5, 1, 10, 9}}, 4);

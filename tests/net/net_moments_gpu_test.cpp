@@ -32,7 +32,8 @@ layers:
 class NetMomentsOnGpu : public GpuTest {};
 
 TEST_F(NetMomentsOnGpu, LearnAsWithout) {
-  if (gpu::compute_capability() < 90) GTEST_SKIP() << "wgmma";
+  if (gpu::compute_capability() < 90)
+    GTEST_SKIP() << "needs a GPU of compute capability 9.0 or higher";
   for (const std::string layout : {"nchw", "nhwc"}) {
     for (const std::string math : {"tf32", "bf16"}) {
       std::string yaml = "layout: " + layout + "\nmath: " + math + kNetwork;

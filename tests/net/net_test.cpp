@@ -733,7 +733,7 @@ layers:
 }
 
 TEST(Net, AFirstLayerOfFewChannelsRunsByCustomDirectInFp32AndBf16) {
-  if (!built_with_cuda()) GTEST_SKIP() << "the cpu family has no such id";
+  if (!built_with_cuda()) GTEST_SKIP() << "needs a build with CUDA";
   for (const std::string math : {"fp32", "bf16"}) {
     const auto layers = one_block("custom\nmath: " + math);
     EXPECT_EQ(layers[0].layer->type(), "conv2d_pool_relu") << math;
@@ -744,7 +744,7 @@ TEST(Net, AFirstLayerOfFewChannelsRunsByCustomDirectInFp32AndBf16) {
 }
 
 TEST(Net, ABlockDoesNotHideAnIdForTheWholeNetwork) {
-  if (!built_with_cuda()) GTEST_SKIP() << "the cpu family has no such id";
+  if (!built_with_cuda()) GTEST_SKIP() << "needs a build with CUDA";
   const auto naive = one_block("custom_naive");  // conv2d has it, the block around it has not
   EXPECT_EQ(naive[0].layer->type(), "conv2d");
   EXPECT_EQ(naive[0].passes[0].id, "custom_naive");

@@ -161,7 +161,7 @@ TEST(Optimizers, FollowPyTorchsTrajectories) {
 
 // More than a GPU's blocks take at once.
 TEST(Optimizers, UpdateManyParametersAlikeOnBothDevices) {
-  if (devices().size() < 2) GTEST_SKIP() << "no GPU";
+  if (devices().size() < 2) GTEST_SKIP() << gpu_missing_reason();
   const json shapes = json::parse("[[7], [1200, 1000], [3, 5]]");
   for (const char* yaml : {"{type: sgd, momentum: 0.9}",
                            "{type: adamw, weight_decay: 0.1, decay_biases: false, ema: 0.5}"}) {

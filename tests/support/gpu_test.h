@@ -20,7 +20,8 @@ class HopperTest : public GpuTest {
  protected:
   void SetUp() override {
     GpuTest::SetUp();
-    if (!IsSkipped() && gpu::compute_capability() < 90) GTEST_SKIP() << "wgmma";
+    if (!IsSkipped() && gpu::compute_capability() < 90)
+      GTEST_SKIP() << "needs a GPU of compute capability 9.0 or higher";
   }
 };
 

@@ -8,6 +8,7 @@
 #include "layers/layer_cases.h"
 #include "layers/layers.h"
 #include "measure/agreement.h"
+#include "support/test_summary.h"
 
 namespace duet {
 
@@ -108,7 +109,7 @@ void check_pass(const Layer& layer, const std::string& case_name, std::string_vi
                             layer.problem_text();
   if (const auto reason = layer.unsupported(id, pass)) {
     ASSERT_FALSE(reason->empty()) << where << ": refused without a reason";
-    GTEST_SKIP() << "unsupported: " << *reason;
+    GTEST_SKIP() << kUnsupported << *reason;
   }
   const Examination found = check(layer, id, pass, check_data,
                                   test_context(device_of(family_of(id))), CheckLevel::kAgreement);

@@ -4,10 +4,10 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <string_view>
 
 #include "support/layer_driver.h"
+#include "support/test_summary.h"
 
 namespace {
 constexpr int kSkipped = 77;  // SKIP_RETURN_CODE in CMakeLists.txt
@@ -22,15 +22,11 @@ int main(int argc, char** argv) {
     return argument.starts_with("--gtest_internal_run_death_test");
   });
   testing::InitGoogleTest(&argc, argv);
-  if (!death_test)
+  if (!death_test) {
     duet::register_layer_tests(DUET_TESTS_GPU ? duet::Device::kGpu : duet::Device::kCpu);
-  const int result = RUN_ALL_TESTS();
-  const testing::UnitTest& all = *testing::UnitTest::GetInstance();
-  if (all.skipped_test_count() > 0) {
-    std::printf("%d of %d tests were skipped%s%s\n", all.skipped_test_count(),
-                all.test_to_run_count(), DUET_TESTS_GPU && !duet::gpu_available() ? ": " : "",
-                DUET_TESTS_GPU ? duet::gpu_missing_reason().c_str() : "");
+    duet::write_test_summary();
   }
+  const int result = RUN_ALL_TESTS();
   // Without a GPU only the checks of the layers themselves ran: that counts as skipped, not as
   // passed.
   const bool without_gpu = DUET_TESTS_GPU && !duet::gpu_available();

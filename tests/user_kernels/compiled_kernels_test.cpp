@@ -235,7 +235,7 @@ TEST_F(CompiledKernelsTest, AKernelWithOtherArgumentsIsRefused) {
 TEST_F(CompiledKernelsTest, AFloatKernelIsRefusedInBf16AndOneOfTIsNot) {
   const LayerCase half = {.x = {{{7, 13}}}, .options = {.math = Math::kBF16}};
   EXPECT_EQ(relu(kCopy, half).refusal, "stores float32 only, and 'math' is bf16");
-  if (Nvrtc::find()->includes().empty()) GTEST_SKIP() << "no headers beside NVRTC";
+  if (Nvrtc::find()->includes().empty()) GTEST_SKIP() << "needs CUDA's headers beside NVRTC";
   EXPECT_EQ(relu(starter_text("relu", "mine"), half).refusal, "");
 }
 

@@ -151,7 +151,8 @@ TEST_F(UserKernelsOnGpu, AnOverlappedLaunchWaitsByItself) {
 
 // Under compute-sanitizer nothing overlaps, and this fails.
 TEST_F(UserKernelsOnGpu, AnOverlappedLaunchThatDoesNotWaitIsCaught) {
-  if (gpu::compute_capability() < 90) GTEST_SKIP() << "nothing overlaps below 9.0";
+  if (gpu::compute_capability() < 90)
+    GTEST_SKIP() << "needs a GPU of compute capability 9.0 or higher";
   load("relu", overlapped(kTwoLaunches));
   expect_two_launches(false, "overlapped, without waiting");
 }

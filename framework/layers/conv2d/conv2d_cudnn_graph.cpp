@@ -196,10 +196,10 @@ class Conv2dCudnnGraph : public Conv2dByCudnn {
   void call(Pass pass, const Run& run, Conv2dMemory memory) const override {
     memory.workspace = static_cast<char*>(run.workspace) + converted_bytes(pass);
     const PassPlan& chosen = *plans_.at(pass);
-    this->run(chosen, chosen.plan(), run.context, memory);
+    execute(chosen, chosen.plan(), run.context, memory);
   }
-  void run(const PassPlan& pass, const ExecutionPlan& plan, Context& context,
-           const Conv2dMemory& memory) const {
+  void execute(const PassPlan& pass, const ExecutionPlan& plan, Context& context,
+               const Conv2dMemory& memory) const {
     pass.run(plan, context, memory);
     if (!memory.b || pass.way().adds_bias) return;
     const float one = 1.0f;  // y = 1 * b + 1 * y
@@ -268,7 +268,7 @@ class Conv2dCudnnGraph : public Conv2dByCudnn {
     const Conv2dTrial trial(problem_, pass, {weights, way.bias}, workspace);
     Conv2dMemory memory = trial.memory();
     if (pass != Pass::kForward) memory.b = nullptr;
-    const auto queue = [&](const ExecutionPlan& plan) { run(*tried, plan, context, memory); };
+    const auto queue = [&](const ExecutionPlan& plan) { execute(*tried, plan, context, memory); };
     const auto right = [&](const ExecutionPlan& plan) {
       return trial.check([&] { queue(plan); }).right;
     };
