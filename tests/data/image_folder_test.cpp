@@ -43,7 +43,7 @@ class ImageFolder : public testing::Test {
 
 TEST_F(ImageFolder, NamesOfClassesAreUtf8) {
   for (const char* name : {"train/caf\xe9/1.png", "train/caf\xe8/1.png"}) copy("grey.png", name);
-  EXPECT_TRUE(has(error("classes: 2, validation_split: 0"), "the name of a class, 'caf",
+  EXPECT_TRUE(has(error("classes: 2, validation: train"), "the name of a class, 'caf",
                   "is not UTF-8; save the file, or name the folder, in that encoding"));
 }
 
