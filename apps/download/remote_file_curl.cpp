@@ -89,9 +89,7 @@ std::string transfer_from(const std::string& url, const PublishedFile& file, con
                           const DownloadOptions& options) {
   const std::unique_ptr<CURL, void (*)(CURL*)> curl(curl_easy_init(), curl_easy_cleanup);
   if (!curl) throw RunError("libcurl does not start");
-  Transfer transfer{file, options, curl.get(),
-                    Descriptor(part, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666), 0};
-  if (!transfer.to) throw RunError(part.string() + ": " + std::strerror(errno));
+  Transfer transfer{file, options, curl.get(), open_own_file(part), 0};
   transfer.there = lseek(transfer.to.get(), 0, SEEK_END);
   char reason[CURL_ERROR_SIZE] = "";
   const auto set = [&](CURLoption option, auto value) {
@@ -174,6 +172,7 @@ void fetch(const PublishedFile& file, const std::vector<std::string>& urls, cons
   }
   fs::path part = path;
   part += ".part";
+  open_own_file(part);  // throws where it is none, before anything is asked of it
   std::vector<std::string> reasons;
   for (const std::string& url : urls) {
     std::string reason;

@@ -1,11 +1,12 @@
 // `trainer explain`: the library's calls of a layer as a program, or those of a whole step as a list.
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <sstream>
 
 #include "commands.h"
 #include "core/error.h"
+#include "core/output_files.h"
+#include "core/write_file.h"
 #include "explain/program.h"
 #include "explain/step_trace.h"
 
@@ -67,9 +68,7 @@ void write(const std::string& path, const std::string& text) {
     std::fputs(text.c_str(), stdout);
     return;
   }
-  std::ofstream out(path);
-  out << text;
-  if (!out.flush()) throw RunError("could not write " + path);
+  write_file(path, text);
   std::printf("wrote %s; its first lines say how it is compiled\n", path.c_str());
 }
 
@@ -90,6 +89,7 @@ void explain(const ExplainOptions& options) {
   const ResolvedLayer& layer = find_layer(setup.layers, options.layer);
   const PassChoice& choice = find_pass(layer, options.pass);
   check_family(layer, choice);
+  check_outputs({{"--out", options.out}});
   if (!recorder_is_loaded()) restart_with_recorder();
   const RecordedLayer recorded =
       record_layer(layer.layer, choice.id, choice.pass, workspace_limit(setup.spec));

@@ -222,13 +222,33 @@ std::string accuracy_markdown(const AccuracyTable& table) {
          "\n";
 }
 
+namespace {
+
+// Of the table that is written, the rows may be among what it is made of.
+std::vector<NamedFile> inputs_of(const std::vector<std::string>& sources, const std::string& rows) {
+  std::vector<NamedFile> inputs;
+  for (const std::string& source : sources) {
+    if (source.ends_with(".json")) {
+      if (rows.empty() || !same_file(source, rows))
+        inputs.push_back({"the table " + source, source});
+    } else {
+      const std::vector<NamedFile> files = inputs_of_run(source);
+      inputs.insert(inputs.end(), files.begin(), files.end());
+    }
+  }
+  return inputs;
+}
+
+}  // namespace
+
 void run_accuracy(const AccuracyOptions& options) {
   const std::string beside =
       options.write.empty() ? "" : fs::path(options.write).replace_extension(".json").string();
   if (!options.write.empty() && !options.write.ends_with(".md")) {
     throw ConfigError("--write " + options.write + ": expected a file that ends in .md");
   }
-  check_outputs({{"--write", options.write}, {"--write", beside}}, {});
+  check_outputs({{"--write", options.write}, {"--write", beside}},
+                inputs_of(options.sources, beside));
   std::error_code error;
   if (!beside.empty() && fs::exists(beside, error)) {
     try {

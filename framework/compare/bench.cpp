@@ -29,6 +29,7 @@
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "core/running.h"
+#include "core/write_file.h"
 #include "device/stopwatch.h"
 #include "net/table.h"
 #include "user_kernels/user_kernels.h"
@@ -84,7 +85,7 @@ Selected select(const BenchOptions& options, const std::optional<Ladder>& ladder
   check_outputs({{"--out", options.out},
                  {"--summary", options.summary},
                  {"--summary", beside(options.summary)},
-                 {"--write", options.write && ladder ? ladder->page.string() : ""}},
+                 {"--write", options.write && ladder ? ladder->page.string() : "", true}},
                 {{"--config", source.config}, {"--shapes", source.shapes}});
   for (const auto& kernels : loaded_kernels()) {
     const auto& file = kernels->file();
@@ -273,15 +274,22 @@ std::string suites_page() {
                     "; run it in Duet's source tree, or name a page by --summary");
 }
 
+// The files of --from but for `rows`.
+std::vector<NamedFile> inputs_without(const std::string& rows,
+                                      const std::vector<std::string>& from) {
+  std::vector<NamedFile> inputs;
+  for (const std::string& file : from) {
+    if (rows.empty() || !same_file(file, rows)) inputs.push_back({"--from", file});
+  }
+  return inputs;
+}
+
 // Of what was measured before.
 int summarise_suites(const BenchOptions& options, std::ostream& out) {
-  std::vector<NamedFile> inputs;
   const std::string rows = beside(options.summary);
-  for (const std::string& file : options.from) {
-    std::error_code error;  // the rows of the page may be among what it is made of
-    if (!fs::equivalent(file, rows, error)) inputs.push_back({"--from", file});
-  }
-  check_outputs({{"--summary", options.summary}, {"--summary", rows}}, inputs);
+  // The rows of the page may be among what it is made of.
+  check_outputs({{"--summary", options.summary}, {"--summary", rows}},
+                inputs_without(rows, options.from));
   const SuiteResults all = read_suite_results(options.from);
   const std::string text = suite_summary_text(all);
   if (text.empty()) {
@@ -309,7 +317,10 @@ int join_ladder(const BenchOptions& options, std::ostream& out) {
   const Ladder ladder = find_ladder(options.ladder);
   const std::vector<BenchResults> parts = read_bench_results(options.from);
   const Device device = parts[0].device == to_string(Device::kGpu) ? Device::kGpu : Device::kCpu;
-  if (options.write) check_ladder(ladder, device, options.force);
+  if (options.write) {
+    check_ladder(ladder, device, options.force);
+    check_outputs({{"--write", ladder.page.string(), true}}, inputs_without("", options.from));
+  }
   ProblemSource source;
   source.shapes = ladder.shapes.string();
   const BenchResults whole = joined_parts(parts, read_problems(source, device));

@@ -44,6 +44,8 @@ MarkedText read_marked_text(const std::string& page) {
   return duet::read_marked_text(page, "<!-- compare -->", "<!-- /compare -->");
 }
 
+}  // namespace
+
 void check_files(const CompareOptions& options) {
   std::vector<NamedFile> inputs = {{"--from", options.from}, {"--config", options.arms.config}};
   for (const std::string& arm : options.arms.requests) {
@@ -54,9 +56,11 @@ void check_files(const CompareOptions& options) {
                  {"--report", options.report},
                  {"--svg", options.svg},
                  {"--markdown", options.markdown},
-                 {"--into", options.into}},
+                 {"--into", options.into, true}},
                 inputs);
 }
+
+namespace {
 
 constexpr int64_t kMostSeeds = 1000;
 

@@ -35,6 +35,10 @@ struct CompareOptions {
 /// "layers", "training", "throughput"
 const std::vector<std::string>& compare_sections();
 
+/// Throws ConfigError where a file that is to be written cannot be, or is one that is read: of those of
+/// a data set that is known once it is loaded.
+void check_files(const CompareOptions& options);
+
 /// Measures (or reads), prints, writes. Returns kExitDone, kExitComparison where --fail-on strikes,
 /// or kExitInterrupted; whatever was finished before an interrupt or an error is written all the
 /// same. Everything that can be told before measuring is told before: wrong options, files that

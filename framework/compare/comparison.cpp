@@ -89,6 +89,7 @@ class Comparison {
   // Sections that are finished, and rows of layers, stand in the results even if this throws.
   void run() {
     const Dataset dataset = load();
+    check_files(options_);
     Context context(arms_[0].device());
     const Ceilings ceilings = note_environment(context);
     monitor_.emplace();

@@ -31,6 +31,8 @@ class TemporaryFile {
  public:
   TemporaryFile(const std::string& name, const std::string& content)
       : path_(fs::temp_directory_path() / name) {
+    std::error_code ignored;
+    fs::remove(path_, ignored);  // a link would lead elsewhere
     write_file(path_, content);
   }
   ~TemporaryFile() {

@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "compare/results_json.h"
@@ -13,49 +12,8 @@
 
 namespace duet {
 
-namespace fs = std::filesystem;
-
-namespace {
-
-void check_writable(const NamedFile& output) {
-  const fs::path folder = fs::path(output.file).parent_path();
-  std::error_code error;
-  if (!folder.empty()) fs::create_directories(folder, error);
-  const std::string why = error ? error.message() : why_not_writable(output.file);
-  if (!why.empty()) {
-    throw ConfigError(output.option + " " + output.file + ": cannot be written: " + why);
-  }
-}
-
-// Into a device or a pipe several can be written.
-bool holds_one(const std::string& file) {
-  std::error_code error;
-  return !fs::exists(file, error) || fs::is_regular_file(file, error);
-}
-
-void check_apart(const NamedFile& output, const NamedFile& other) {
-  if (other.file.empty() || !holds_one(output.file) || !same_file(output.file, other.file)) return;
-  throw ConfigError(output.option + " " + output.file + ": is also the file of " + other.option +
-                    "; give it one of its own");
-}
-
-}  // namespace
-
-void check_outputs(const std::vector<NamedFile>& outputs, const std::vector<NamedFile>& inputs) {
-  const NamedFile tables = {"standard output", "/dev/stdout"};
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (outputs[i].file.empty()) continue;
-    check_apart(outputs[i], tables);
-    for (size_t j = 0; j < i; ++j) check_apart(outputs[i], outputs[j]);
-    for (const NamedFile& input : inputs) check_apart(outputs[i], input);
-  }
-  for (const NamedFile& output : outputs) {
-    if (!output.file.empty()) check_writable(output);
-  }
-}
-
 bool PartialResults::due() const {
-  return !file_.empty() && holds_one(file_) && now_seconds() >= next_;
+  return !file_.empty() && is_replaced(file_) && now_seconds() >= next_;
 }
 
 void PartialResults::write(nlohmann::json results, const std::string& work) {

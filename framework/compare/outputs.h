@@ -1,25 +1,16 @@
-// The files that a program is asked to write: checked before anything is measured, and written each
-// by itself, so that one that fails leaves the others.
+// The files that a measurement is asked to write (core/output_files.h): each is written by itself, so
+// that one that fails leaves the others.
 #pragma once
 
 #include <exception>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <vector>
 
 #include "core/error.h"
+#include "core/output_files.h"
 
 namespace duet {
-
-/// A file and the option that names it, for messages. An empty one was not asked for.
-struct NamedFile {
-  std::string option, file;
-};
-
-/// That each of `outputs` can be written later, when there is something to lose, and is neither
-/// another one of them nor one of `inputs`; their folders are made. Throws ConfigError.
-void check_outputs(const std::vector<NamedFile>& outputs, const std::vector<NamedFile>& inputs);
 
 /// Keeps what has been measured in the results' file while more is measured, so that a crash or a
 /// kill loses no more than what is in work and a quarter of a second.

@@ -184,4 +184,12 @@ RunRecord read_run(const fs::path& folder) {
   return run;
 }
 
+std::vector<NamedFile> inputs_of_run(const std::string& folder) {
+  std::vector<NamedFile> inputs;
+  for (const fs::path& file : files_in_run(folder)) {
+    inputs.push_back({"the run in " + folder, file.string()});
+  }
+  return inputs;
+}
+
 }  // namespace duet

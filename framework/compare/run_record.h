@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compare/results.h"
+#include "core/output_files.h"
 
 namespace duet {
 
@@ -123,5 +124,8 @@ RunTimes times_of(const RunRecord& run);
 /// Throws DataError, with the file, the line and what to do: no such folder, no run in it, nothing
 /// logged yet, or a file that is damaged. A checkpoint that is damaged is warned of. Needs neither a GPU nor the data set.
 RunRecord read_run(const std::filesystem::path& folder);
+
+/// The files of a run, which no output may take the place of (check_outputs()).
+std::vector<NamedFile> inputs_of_run(const std::string& folder);
 
 }  // namespace duet

@@ -208,7 +208,7 @@ void run_report(const RunReportOptions& options) {
   if (run.cut_short) {
     spdlog::warn("the last line of {}/metrics.jsonl is cut short and left out", options.run);
   }
-  check_outputs({{"--out", out}}, {});
+  check_outputs({{"--out", out}}, inputs_of_run(options.run));
   write_file(out, run_report_html(run));
   spdlog::info("report, for a browser: {}", out);
 }

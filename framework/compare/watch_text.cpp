@@ -1,13 +1,15 @@
 #include "compare/watch_text.h"
 
+#include <cerrno>
 #include <cmath>
-#include <fstream>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "compare/format.h"
 #include "compare/records.h"
 #include "compare/results_json.h"
+#include "core/descriptor.h"
 #include "core/error.h"
 #include "core/input_file.h"
 #include "measure/statistics.h"
@@ -88,10 +90,13 @@ EarlierTimes KernelHistory::of(const BenchRow& row, const std::string& machine) 
 }
 
 std::string KernelHistory::add(const json& entry) const {
-  std::ofstream out(path_, std::ios::app);
-  out << json_text(entry) << "\n";
-  out.flush();
-  return out ? "" : path_.string() + ": cannot be written\n";
+  try {
+    const Descriptor file = open_own_file(path_);
+    if (write_all(file, json_text(entry) + "\n")) return "";
+    return "cannot write " + path_.string() + ": " + std::strerror(errno) + "\n";
+  } catch (const RunError& error) {
+    return std::string(error.what()) + "\n";
+  }
 }
 
 // What cannot be read is no reason to stop, either.

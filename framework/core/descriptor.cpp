@@ -1,10 +1,14 @@
 #include "core/descriptor.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <utility>
+
+#include "core/error.h"
 
 namespace duet {
 
@@ -34,6 +38,20 @@ bool write_all(const Descriptor& file, std::string_view bytes) {
     bytes.remove_prefix(static_cast<size_t>(written));
   }
   return true;
+}
+
+Descriptor open_own_file(const std::filesystem::path& path) {
+  Descriptor file(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0666);
+  if (!file && errno != ELOOP && errno != ENXIO) {
+    throw RunError("cannot write " + path.string() + ": " + std::strerror(errno));
+  }
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+      status.st_nlink > 1) {
+    throw RunError("cannot write " + path.string() +
+                   ": it is a link, a pipe or a device in the place of a file; remove it");
+  }
+  return file;
 }
 
 }  // namespace duet

@@ -12,6 +12,8 @@ namespace duet {
 class Descriptor {
  public:
   Descriptor() = default;
+  /// Of one that is open.
+  explicit Descriptor(int fd) : fd_(fd) {}
   /// Opens; false as a bool, with errno set, if that fails.
   Descriptor(const std::filesystem::path& path, int flags, mode_t mode = 0);
   ~Descriptor() { close(); }
@@ -29,5 +31,9 @@ class Descriptor {
 
 /// False, with errno set, if not all of it could be written.
 bool write_all(const Descriptor& file, std::string_view bytes);
+
+/// Opens a file of Duet's own to append to it, or makes it. A link of either kind is refused, as another
+/// file would be written, and so is a pipe or a device, where opening could wait for ever. Throws RunError.
+Descriptor open_own_file(const std::filesystem::path& path);
 
 }  // namespace duet

@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
+#include <set>
+#include <utility>
 
 #include "core/error.h"
 
@@ -22,6 +25,33 @@ const char* kind_of(mode_t mode) {
   if (S_ISFIFO(mode)) return "a pipe";
   if (S_ISSOCK(mode)) return "a socket";
   return "a device";
+}
+
+// What a file is, whatever its paths are.
+using FileId = std::pair<dev_t, ino_t>;
+
+FileId id_of(const struct stat& status) { return {status.st_dev, status.st_ino}; }
+
+/// The files that were opened. Threads that read pictures add to them.
+class ReadFiles {
+ public:
+  void add(FileId file) {
+    const std::lock_guard lock(mutex_);
+    files_.insert(file);
+  }
+  bool contains(FileId file) {
+    const std::lock_guard lock(mutex_);
+    return files_.contains(file);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<FileId> files_;
+};
+
+ReadFiles& read_files() {
+  static ReadFiles files;
+  return files;
 }
 
 }  // namespace
@@ -47,6 +77,12 @@ InputFile::InputFile(const std::filesystem::path& path) : path_(path) {
     if (fd_ >= 0) ::close(fd_);
     throw;
   }
+  read_files().add(id_of(status));
+}
+
+bool InputFile::was_read(const std::filesystem::path& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && read_files().contains(id_of(status));
 }
 
 InputFile::~InputFile() { ::close(fd_); }

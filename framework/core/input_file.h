@@ -23,6 +23,9 @@ class InputFile {
   /// only. Throws DataError.
   size_t read(uint64_t offset, void* to, size_t bytes) const;
 
+  /// True if `path` leads to a file that this process has opened, by whatever path.
+  static bool was_read(const std::filesystem::path& path);
+
  private:
   std::filesystem::path path_;
   int fd_ = -1;

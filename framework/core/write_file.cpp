@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 
 #include "core/descriptor.h"
 #include "core/error.h"
@@ -51,8 +53,22 @@ bool write_all_of(const Descriptor& file, const std::vector<std::string_view>& p
 
 // The functions that follow return what went wrong, or nothing.
 
-std::string write_to(const fs::path& path, const std::vector<std::string_view>& pieces) {
-  Descriptor file(path, O_WRONLY | O_TRUNC);
+// Opening a pipe waits for a reader, who may never come: only for a moment here, as one that was started
+// at the same time needs.
+Descriptor open_device_or_pipe(const fs::path& path) {
+  constexpr int kTries = 200;
+  for (int i = 0;; ++i) {
+    Descriptor file(path, O_WRONLY | O_NONBLOCK | O_NOCTTY);
+    if (file) fcntl(file.get(), F_SETFL, fcntl(file.get(), F_GETFL) & ~O_NONBLOCK);
+    if (file || errno != ENXIO || i == kTries) return file;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+std::string write_to(const fs::path& path, const fs::file_status& status,
+                     const std::vector<std::string_view>& pieces) {
+  Descriptor file = open_device_or_pipe(path);
+  if (!file && fs::is_fifo(status) && errno == ENXIO) return "it is a pipe that nobody reads";
   return file && write_all_of(file, pieces) && file.close() ? "" : reason();
 }
 
@@ -64,7 +80,8 @@ std::string replace(const fs::path& path, const fs::file_status& status,
     unlink(temporary.c_str());
     return why;
   };
-  Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  unlink(temporary.c_str());  // what is left of a process that was killed
+  Descriptor file(temporary, O_WRONLY | O_CREAT | O_EXCL, 0666);
   if (!file) return reason();
   if (fs::exists(status)) fchmod(file.get(), static_cast<mode_t>(status.permissions()));
   if (!write_all_of(file, pieces)) return failed("");
@@ -92,7 +109,7 @@ std::string why_refused(const fs::path& path) {
     if ((status.permissions() & kWrite) == fs::perms::none) return "it is read-only";
     if (refused(path)) return reason();
   }
-  if (fs::exists(status) && !fs::is_regular_file(status)) return "";
+  if (!is_replaced(path)) return "";
   return refused(behind_links(path).parent_path()) ? "its folder: " + reason() : "";
 }
 
@@ -100,13 +117,19 @@ std::string why_refused(const fs::path& path) {
 
 std::string why_not_writable(const fs::path& path) {
   if (const std::string why = why_refused(path); !why.empty()) return why;
-  std::error_code error;
-  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) return "";
+  if (!is_replaced(path)) return "";
   // Only trying tells whether its name is too long for this file system, and whatever else.
   const fs::path temporary = temporary_of(behind_links(path));
-  if (!Descriptor(temporary, O_WRONLY | O_CREAT, 0600)) return reason();
+  unlink(temporary.c_str());
+  if (!Descriptor(temporary, O_WRONLY | O_CREAT | O_EXCL, 0600)) return reason();
   unlink(temporary.c_str());
   return "";
+}
+
+bool is_replaced(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  return !fs::exists(status) || fs::is_regular_file(status);
 }
 
 bool same_file(const fs::path& a, const fs::path& b) {
@@ -126,8 +149,8 @@ void write_pieces(const fs::path& path, const std::vector<std::string_view>& pie
   if (why.empty()) {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
-    const bool replaces = !fs::exists(status) || fs::is_regular_file(status);
-    why = replaces ? replace(behind_links(path), status, pieces) : write_to(path, pieces);
+    why = is_replaced(path) ? replace(behind_links(path), status, pieces)
+                            : write_to(path, status, pieces);
   }
   if (!why.empty()) throw RunError("cannot write " + path.string() + ": " + why);
 }

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/printable.h"
+#include "core/utf8.h"
 #include "data/dataset.h"
 
 namespace duet {
@@ -123,6 +124,12 @@ void check(const Dataset& data) {
        {std::pair(&data.train, "training"), std::pair(&data.validation, "validation")}) {
     if (split->count > 0) continue;
     throw DataError(data.source + ": there are no " + std::string(kind) + " data");
+  }
+  // Checkpoints hold the names of classes as JSON, where two that differ in such a byte would be one.
+  for (const std::string& name : data.class_names) {
+    if (is_utf8(name)) continue;
+    throw DataError(data.source + ": the name of a class, '" + printable(name) +
+                    "', is not UTF-8; save the file, or name the folder, in that encoding");
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/labels.h"
+#include "layers/add/add.h"
 #include "layers/layers.h"
 #include "net/choose.h"
 #include "net/fuse.h"
@@ -182,8 +183,8 @@ class Resolver {
       if (const auto reason = layer.untrainable(); reason && training_) throw ShapeError(*reason);
       if (layer.outputs().size() > 1 && !layer.takes_labels()) {
         throw ShapeError(
-            "stands by itself wherever a value has several readers; delete it and "
-            "name the layer before it in 'inputs' of those that read it");
+            "is inserted automatically; remove it and list its input under 'inputs' of each "
+            "reader");
       }
     } catch (const ShapeError& e) {
       if (!hindrance) {
@@ -292,6 +293,32 @@ class Resolver {
     return layer;
   }
 
+  // More layers than can read the output of layer `number` do.
+  void report_readers(int number) {
+    const auto find_written = [&] {
+      return std::find_if(sources_.begin(), sources_.end(),
+                          [&](const InputSource& source) { return source.layer == number; });
+    };
+    auto written = find_written();
+    for (; written == sources_.end(); written = find_written()) {
+      // An inserted layer has the value of the layer before it.
+      number = result_[static_cast<size_t>(number)].inputs[0].layer;
+    }
+    const auto index = written - sources_.begin();
+    const LayerSpec& spec = spec_.layers[static_cast<size_t>(index)];
+    std::vector<std::string> readers;
+    for (const LayerSpec& layer : spec_.layers) {
+      const auto reads = std::count(layer.inputs.begin(), layer.inputs.end(), index);
+      readers.insert(readers.end(), static_cast<size_t>(reads), layer.name);
+    }
+    const std::string times = std::to_string(readers.size());
+    readers.resize(std::min<size_t>(readers.size(), 3));
+    errors_.add(spec.mark, label_of(spec.name, *spec.layer) + ": its output is read " + times +
+                               " times (by " + join(readers) + ", ...); at most " +
+                               std::to_string(kMostReaders) +
+                               " are possible: name it in 'inputs' of fewer layers");
+  }
+
   // The layers with a split layer behind each whose gradient comes from several readers, unless it
   // can sum them itself.
   std::vector<ResolvedLayer> with_splits() {
@@ -301,6 +328,13 @@ class Resolver {
         if (source.gradient) ++readers[static_cast<size_t>(source.layer)];
       }
     }
+    bool too_many = false;
+    for (size_t i = 0; i < readers.size(); ++i) {
+      if (readers[i] <= kMostReaders) continue;
+      report_readers(static_cast<int>(i));
+      too_many = true;
+    }
+    if (too_many) return {};
     std::vector<ResolvedLayer> all;
     std::vector<InputSource> places(result_.size());  // the next output to be read of each
     for (size_t i = 0; i < result_.size(); ++i) {

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/input_file.h"
 #include "core/printable.h"
+#include "core/utf8.h"
 #include "net/yaml_tree.h"
 
 namespace duet {
@@ -170,6 +171,7 @@ void set_value(ConfigNode& root, const std::string& assignment) {
       std::any_of(path.begin(), path.end(), is_control_character)) {
     throw ConfigError(option + ": expected a.b=value");
   }
+  if (!is_utf8(path)) throw ConfigError(option + ": the key is not UTF-8");
   ConfigNode* node = &root;
   for (std::string rest = path; !rest.empty();) {
     const std::string part = take_part(*node, rest);

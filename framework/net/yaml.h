@@ -7,7 +7,7 @@
 
 namespace duet {
 
-/// Reads a file. Throws ConfigError: missing, empty, not YAML, or a key given twice.
+/// Reads a file. Throws ConfigError: missing, empty, not UTF-8, not YAML, or a key given twice.
 ConfigNode read_yaml_file(const std::string& path);
 /// Parses text; `name` stands for the file in messages.
 ConfigNode read_yaml(const std::string& text, const std::string& name);

@@ -10,6 +10,8 @@
 #include <set>
 #include <sstream>
 
+#include "core/utf8.h"
+
 namespace duet {
 namespace {
 
@@ -199,16 +201,23 @@ class NothingMore : public YAML::EventHandler {
   const std::string& text_;
 };
 
-// yaml-cpp takes some control characters for the end of the text, and never ends at others.
+// yaml-cpp takes some control characters for the end of the text, and never ends at others. It passes
+// on bytes that are not UTF-8, which no checkpoint and no JSON can hold.
 void check_characters(const std::string& text) {
   YAML::Mark mark;
   mark.line = mark.column = 0;
-  for (const char c : text) {
-    if (is_control_character(c) && c != '\n' && c != '\r' && c != '\t') {
+  const size_t not_utf8 = first_not_utf8(text);
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool control = is_control_character(c) && c != '\n' && c != '\r' && c != '\t';
+    if (control || i == not_utf8) {
       char code[8];
       std::snprintf(code, sizeof code, "0x%02x", static_cast<unsigned char>(c));
-      throw YAML::Exception(
-          mark, std::string("a control character (") + code + "); is this a text file, in UTF-8?");
+      throw YAML::Exception(mark, control
+                                      ? std::string("a control character (") + code +
+                                            "); is this a text file, in UTF-8?"
+                                      : std::string("a byte (") + code +
+                                            ") that is not UTF-8; save the text in that encoding");
     }
     mark.column = c == '\n' ? 0 : mark.column + 1;
     mark.line += c == '\n';

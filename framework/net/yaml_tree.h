@@ -20,8 +20,8 @@ class YamlError : public std::runtime_error {
   Mark mark;
 };
 
-/// The only document of `text`; kNull if there is none. Throws YamlError; mistakes in keys go to
-/// `errors`.
+/// The only document of `text`; kNull if there is none. All of it must be UTF-8. Throws YamlError;
+/// mistakes in keys go to `errors`.
 ConfigNode parse_yaml(const std::string& text, ConfigErrors& errors);
 
 /// True for what no name and no value may hold: new lines, tabs, escapes, ...

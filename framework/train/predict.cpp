@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "core/output_files.h"
 #include "core/printable.h"
 #include "core/write_file.h"
 #include "data/image_file.h"
@@ -56,13 +57,14 @@ Trained open(TrainedOptions options) {
 Predictor::Observer writer_of_activations(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (!fs::is_directory(folder, error)) {
-    throw ConfigError("--activations " + folder + ": cannot make this folder");
+  if (error) {
+    throw ConfigError("--activations " + folder + ": cannot make this folder: " + error.message());
   }
   return [folder](int64_t image, const std::string& layer, const std::vector<int64_t>& shape,
                   const std::vector<float>& values) {
-    write_file(fs::path(folder) / (std::to_string(image + 1) + "-" + layer + ".png"),
-               png_of(activation_picture(values, shape)));
+    const fs::path file = fs::path(folder) / (std::to_string(image + 1) + "-" + layer + ".png");
+    check_outputs({{"--activations", file.string()}});
+    write_file(file, png_of(activation_picture(values, shape)));
   };
 }
 

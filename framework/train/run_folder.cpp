@@ -22,9 +22,10 @@ namespace {
 constexpr size_t kMostLineBytes = 4096;  // of metrics; longer ones no run has written
 constexpr uint64_t kMostMetricsBytes = uint64_t{1} << 30;
 
-[[noreturn]] void refuse(const fs::path& folder, const std::string& why) {
-  throw ConfigError(folder.string() + ": cannot write to this output folder: " + why +
-                    "; choose another with --out DIR");
+[[noreturn]] void refuse(const fs::path& folder, const std::string& why,
+                         const std::string& what_to_do = "choose") {
+  throw ConfigError(folder.string() + ": cannot write to this output folder: " + why + "; " +
+                    what_to_do + " another with --out DIR");
 }
 
 void make_folder(const fs::path& folder) {
@@ -117,14 +118,31 @@ void check_holds_no_run(const fs::path& folder) {
   }
 }
 
+// Writing to a pipe may wait for ever, and through a link to what this process reads would destroy that.
+void check_files(const fs::path& folder) {
+  const std::string remove_it = "remove it, or choose";
+  for (const fs::path& file : files_of_a_run()) {
+    const fs::path path = folder / file;
+    std::error_code error;
+    if (!is_replaced(path)) {
+      refuse(folder, file.string() + " is not a regular file", remove_it);
+    }
+    if (fs::is_symlink(path, error) && InputFile::was_read(path)) {
+      refuse(folder, file.string() + " is a link to a file that this command reads", remove_it);
+    }
+  }
+}
+
 }  // namespace
 
 RunFolder::RunFolder(fs::path path) : path_(std::move(path)), lock_(path_) {
+  check_files(path_);
   for (const fs::path& file : files_of_a_run()) remove_temporary_files(path_ / file);
 }
 
 void RunFolder::check_free(const fs::path& folder) {
   RunLock::check_free(folder);  // first: what a process writes there is not to be removed
+  check_files(folder);
   check_holds_no_run(folder);
 }
 
@@ -172,6 +190,22 @@ void RunFolder::append_metrics(const nlohmann::json& line) {
   // If this fails too, open_metrics() of the next process removes the half line.
   if (bytes < 0 || ftruncate(metrics_.get(), bytes) != 0) metrics_.close();
   throw RunError("cannot write " + (path_ / "metrics.jsonl").string() + ": " + why);
+}
+
+std::vector<fs::path> files_in_run(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (const fs::path& file : files_of_a_run()) files.push_back(folder / file);
+  for (const char* place : {"checkpoints", "kernels"}) {
+    for (fs::recursive_directory_iterator it(folder / place, error), end; !error && it != end;
+         it.increment(error)) {
+      files.push_back(it->path());
+    }
+  }
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().filename().string().starts_with("events.out.")) files.push_back(it->path());
+  }
+  return files;
 }
 
 fs::path make_run_path(const std::string& name) {

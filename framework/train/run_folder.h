@@ -18,8 +18,9 @@ namespace duet {
 /// A run's folder, locked as long as this lives (run_lock.h).
 class RunFolder {
  public:
-  /// Throws ConfigError if a process is writing into `folder`, or if it holds anything that a new
-  /// run would overwrite.
+  /// Throws ConfigError if a process is writing into `folder`, if it holds anything that a new run
+  /// would overwrite, or if a file of a run is a pipe or a device there, or a link to a file that
+  /// this process has read.
   static void check_free(const std::filesystem::path& folder);
   /// A new run in `folder`, which is made. Throws ConfigError as check_free() does, or if it cannot
   /// be written to, or if another process writes into it.
@@ -54,6 +55,10 @@ class RunFolder {
   RunLock lock_;
   Descriptor metrics_;
 };
+
+/// What a run has in its folder, or may have: its own files, all in checkpoints/ and kernels/, and
+/// TensorBoard's.
+std::vector<std::filesystem::path> files_in_run(const std::filesystem::path& folder);
 
 /// Makes and returns runs/<name>-<local time>, one that did not exist. Throws ConfigError.
 std::filesystem::path make_run_path(const std::string& name);

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/input_file.h"
 #include "core/printable.h"
+#include "core/utf8.h"
 #include "core/write_file.h"
 
 namespace duet::safetensors {
@@ -54,12 +55,9 @@ constexpr TypeName kTypes[] = {{"F32", 4, DType::kFloat32},
 
 std::string header_of(const std::vector<Entry>& entries, const Metadata& metadata) {
   // Written entry by entry: an ordered_json would look through all names for each.
-  const auto text_of = [](const ordered_json& value) {
-    return value.dump(-1, ' ', false, json::error_handler_t::replace);
-  };
   std::string text = "{";
   const auto add = [&](const std::string& name, const ordered_json& value) {
-    text += (text.size() > 1 ? "," : "") + text_of(name) + ":" + text_of(value);
+    text += (text.size() > 1 ? "," : "") + ordered_json(name).dump() + ":" + value.dump();
   };
   if (!metadata.empty()) add(kMetadataKey, metadata);
   uint64_t offset = 0;
@@ -228,6 +226,16 @@ void write(const fs::path& path, const std::vector<Entry>& entries, const Metada
     if (!names.insert(entry.name).second) {
       throw std::logic_error("safetensors::write: the name '" + entry.name + "' is taken");
     }
+  }
+  const auto check_text = [&](const std::string& text) {
+    if (is_utf8(text)) return;
+    throw RunError("cannot write " + path.string() + ": '" + printable(text) +
+                   "' is not UTF-8, and JSON would hold another text");
+  };
+  for (const Entry& entry : entries) check_text(entry.name);
+  for (const auto& [key, value] : metadata) {
+    check_text(key);
+    check_text(value);
   }
   std::error_code ignored;
   if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {

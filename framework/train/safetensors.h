@@ -29,8 +29,8 @@ struct Entry {
 using Metadata = std::map<std::string, std::string>;
 
 /// Writes `entries` as write_file() writes: whatever happens, `path` is the old file or the whole
-/// new one. Throws RunError. The data of every entry is aligned to its type in the file. REQUIRES:
-/// names are unique and none is "__metadata__".
+/// new one. Throws RunError, also for a name or metadata that is not UTF-8. The data of every entry
+/// is aligned to its type in the file. REQUIRES: names are unique and none is "__metadata__".
 void write(const std::filesystem::path& path, const std::vector<Entry>& entries,
            const Metadata& metadata = {});
 

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/printable.h"
+#include "core/utf8.h"
 #include "device/stopwatch.h"
 #include "net/auto.h"
 #include "net/expand.h"
@@ -50,10 +51,15 @@ void set_values(ConfigNode& root, const SetupOptions& options) {
   for (const std::string& assignment : later) set_value(root, assignment);
 }
 
-// As YAML reads it, whatever characters are in it.
-std::string yaml_text(const nlohmann::json& value) {
-  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+// The resolved configuration is saved, in checkpoints as JSON.
+void check_utf8(const std::string& option, const std::string& text) {
+  if (is_utf8(text)) return;
+  throw ConfigError(option + " " + printable(text) +
+                    ": the run's configuration names it, and it is not UTF-8; rename it");
 }
+
+// As YAML reads it, whatever characters are in it.
+std::string yaml_text(const nlohmann::json& value) { return value.dump(); }
 
 // The epochs that the file asks for, whatever the command line does; the default where it is wrong.
 int64_t epochs_of(const ConfigNode& config) {
@@ -97,6 +103,7 @@ void note_sources(Setup& setup) {
   ConfigNode paths{.kind = ConfigNode::Kind::kList};
   for (const auto& kernels : used) {
     const KernelFile& file = kernels->file();
+    check_utf8("--kernels", file.path.string());
     paths.items.push_back(ConfigNode::of(file.path.string()));
     setup.config.at_or_add("sources").at_or_add(file.name()) = ConfigNode::of(file.hash);
   }
@@ -128,6 +135,8 @@ Setup read_setup(ConfigNode config, const SetupOptions& options) {
   const int64_t file_epochs = epochs_of(setup.config);
   const auto override = [&](const std::string& assignment) { set_value(setup.config, assignment); };
   if (options.backend) override("backend=" + *options.backend);
+  check_utf8("--init-from", options.init_from);
+  for (const std::string& layer : options.init_skip) check_utf8("--init-skip", layer);
   if (options.epochs) override("train.epochs=" + std::to_string(*options.epochs));
   if (!options.init_from.empty()) override("train.init_from=" + yaml_text(options.init_from));
   if (!options.init_skip.empty()) override("train.init_skip=" + yaml_text(options.init_skip));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/output_files.h"
 #include "core/write_file.h"
 #include "net/auto.h"
 #include "net/choose.h"
@@ -66,6 +67,7 @@ void check_initial_weights(const TrainerOptions& options, const Setup& setup) {
 
 void show_network(Setup& setup, bool as_json, const std::string& svg) {
   const NetSpec& spec = setup.spec;
+  check_outputs({{"--svg", svg}});
   recall_choices(setup.layers, device_of(spec), workspace_limit(spec),
                  TuningCache(auto_cache_path()));
   if (!svg.empty()) write_file(svg, network_svg(spec.name, setup.layers));

@@ -1,11 +1,14 @@
 #include "user_kernels/command_compiler.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
-#include <fstream>
+#include <cstring>
 
 #include "core/command.h"
+#include "core/descriptor.h"
 #include "core/error.h"
 #include "core/input_file.h"
 #include "core/shell_word.h"
@@ -22,7 +25,9 @@ class ScratchFolder {
  public:
   ScratchFolder() {
     std::string name = (fs::temp_directory_path() / "duet-kernels-XXXXXX").string();
-    if (!mkdtemp(name.data())) throw RunError("cannot make a folder in " + name);
+    if (!mkdtemp(name.data())) {
+      throw RunError("cannot make the folder " + name + ": " + std::strerror(errno));
+    }
     path_ = name;
   }
   ~ScratchFolder() {
@@ -70,10 +75,14 @@ class CommandCompiler : public KernelCompiler {
   static void write(const fs::path& path, const std::string& text) {
     std::error_code error;
     fs::create_directories(path.parent_path(), error);
-    std::ofstream out(path, std::ios::binary);
-    out << text;
-    out.close();
-    if (!out) throw RunError("cannot write " + path.string());
+    if (error) {
+      throw RunError("cannot make the folder " + path.parent_path().string() + ": " +
+                     error.message());
+    }
+    Descriptor file(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    if (!file || !write_all(file, text) || !file.close()) {
+      throw RunError("cannot write " + path.string() + ": " + std::strerror(errno));
+    }
   }
 
   // Linkers name objects by paths that are gone when a user reads them.

@@ -3,11 +3,14 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <mutex>
 
+#include "core/descriptor.h"
 #include "core/error.h"
 #include "device/tuning_cache.h"
 
@@ -24,17 +27,14 @@ class CodeFile {
     std::error_code error;
     fs::create_directories(folder, error);
     path_ = (folder / "loaded-XXXXXX").string();
-    const int fd = mkstemp(path_.data());
-    if (fd < 0) throw RunError("cannot make a file in " + folder.string());
-    size_t done = 0;
-    for (ssize_t got = 1; done < code.size() && got > 0; done += static_cast<size_t>(got)) {
-      got = write(fd, code.data() + done, code.size() - done);
-      if (got < 0) break;
+    Descriptor file(mkstemp(path_.data()));
+    if (!file) {
+      throw RunError("cannot make a file in " + folder.string() + ": " + std::strerror(errno));
     }
-    close(fd);
-    if (done == code.size()) return;
+    if (write_all(file, code) && file.close()) return;
+    const std::string why = std::strerror(errno);
     unlink(path_.c_str());
-    throw RunError("cannot write " + path_);
+    throw RunError("cannot write " + path_ + ": " + why);
   }
   ~CodeFile() { unlink(path_.c_str()); }
   CodeFile(const CodeFile&) = delete;

@@ -223,7 +223,10 @@ TEST(TrainerCommandLine, ShowPrintsWhatADryRunPrintsAndDraws) {
   EXPECT_TRUE(has(folder.read("net.svg"), "<svg xmlns", "conv1", "tiny: 620 parameters"));
   EXPECT_OUTCOME(folder.run("show"), kExitUsage, "config is required");
   EXPECT_OUTCOME(folder.run("show none.yaml"), kExitUsage, "none.yaml");
-  EXPECT_OUTCOME(folder.run("show tiny.yaml --svg none/net.svg"), kExitFailure, "none/net.svg");
+  EXPECT_EQ(folder.run("show tiny.yaml --svg made/net.svg").code, kExitDone);
+  EXPECT_EQ(folder.read("made/net.svg"), folder.read("net.svg"));
+  EXPECT_OUTCOME(folder.run("show tiny.yaml --svg tiny.yaml/net.svg"), kExitUsage,
+                 "--svg tiny.yaml/net.svg: cannot be written: Not a directory");
 }
 
 // Only a network that is no chain has a column for what each layer reads.

@@ -39,6 +39,29 @@ TEST(TrainerConfiguration, FilesThatAreNoConfiguration) {
                  "required key 'dataset' is missing");
 }
 
+// It would be another text in a checkpoint, which could not be read or would be taken for another's.
+TEST(TrainerConfiguration, TextIsUtf8) {
+  EXPECT_OUTCOME(checked({{"name: conv1", "name: caf\xe9"}, {"name: relu1", "name: caf\xe8"}}),
+                 kExitUsage, "net.yaml:7:15: ", "a byte (0xe9) that is not UTF-8");
+  EXPECT_OUTCOME(checked({}, "--dry-run --set layers.conv1.name=caf\xe9"), kExitUsage,
+                 "--set layers.conv1.name=", "a byte (0xe9) that is not UTF-8");
+  EXPECT_OUTCOME(checked({}, "--dry-run --set caf\xe9=1"), kExitUsage, "the key is not UTF-8");
+  EXPECT_OUTCOME(checked({}, "--dry-run --backend caf\xe9"), kExitUsage, "that is not UTF-8");
+  EXPECT_OUTCOME(checked({}, "--dry-run --init-from caf\xe9.safetensors"), kExitUsage,
+                 "--init-from caf\xe9.safetensors: ", "is not UTF-8; rename it");
+  const TrainerFolder folder;
+  folder.write("net.yaml",
+               changed(kTinyNetwork, {{"name: conv1", "name: café"},
+                                      {"type: relu", "type: relu, backend: cpu_mine"}}));
+  EXPECT_OUTCOME(folder.run("new-kernel relu mine --device cpu"), kExitDone);
+  folder.write("caf\xe9/relu_cpu_mine.cpp", folder.read("relu_cpu_mine.cpp"));
+  EXPECT_OUTCOME(folder.run("--config net.yaml --kernels caf\xe9 --out run"), kExitUsage,
+                 "--kernels caf\xe9/relu_cpu_mine.cpp: ", "is not UTF-8; rename it");
+  EXPECT_OUTCOME(folder.run("--config net.yaml --kernels . --out run"), kExitDone);
+  EXPECT_OUTCOME(folder.run("--config run/config.yaml --out run --resume last --epochs 3"),
+                 kExitDone, "epoch 3/3");
+}
+
 TEST(TrainerConfiguration, EmptyAndHostileValuesAreRefused) {
   EXPECT_OUTCOME(checked_text(",name: a\n"), kExitUsage, "net.yaml:1:1", "','");
   EXPECT_OUTCOME(checked({{"type: relu", "type: \"\""}}), kExitUsage, "net.yaml:8:", "type",

@@ -70,8 +70,11 @@ TEST_F(TrainerExplain, NamesWhatThereIs) {
   EXPECT_OUTCOME(explain("--backend cudnn --layer flatten"), kExitUsage,
                  "layer flatten (flatten) runs no pass 'forward'; it runs none");
   EXPECT_OUTCOME(explain("--backend cudnn --layer fc1 --trace"), kExitUsage, "--trace");
-  EXPECT_OUTCOME(explain("--backend cudnn --layer fc1 --out none/fc1.cpp"), kExitFailure,
-                 "could not write none/fc1.cpp");
+  EXPECT_OUTCOME(explain("--backend cudnn --layer fc1 --out tiny.yaml/fc1.cpp"), kExitUsage,
+                 "--out tiny.yaml/fc1.cpp: cannot be written: Not a directory");
+  EXPECT_OUTCOME(explain("--backend cudnn --layer fc1 --out ./tiny.yaml"), kExitUsage,
+                 "--out ./tiny.yaml: is a file that this command reads, too");
+  EXPECT_EQ(folder_.read("tiny.yaml"), kTinyNetwork);
 }
 
 TEST(TrainerExplainWithoutCuda, SaysSo) {

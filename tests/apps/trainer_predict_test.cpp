@@ -287,7 +287,7 @@ TEST_F(TrainedNetwork, ActivationsArePictures) {
   EXPECT_EQ(first, 1u);
   EXPECT_EQ(second, 1u);
   EXPECT_OUTCOME(folder_.run("predict --checkpoint run --activations tiny.yaml " + kPicture),
-                 kExitUsage, "--activations tiny.yaml: cannot make this folder");
+                 kExitUsage, "--activations tiny.yaml: cannot make this folder: Not a directory");
 }
 
 TEST_F(TrainedNetwork, NormalisationAndNamesAreTheCheckpoints) {

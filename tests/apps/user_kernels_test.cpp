@@ -83,6 +83,19 @@ TEST_F(UserKernelsApps, ATrainingOnTheCpuIsResumedByNoOtherSourceAndKeepsBoth) {
   EXPECT_EQ(folder_.read("run/kernels/earlier/" + hash + "/relu_cpu_mine.cpp"), first);
 }
 
+TEST_F(UserKernelsApps, HistoryIsAFileOfItsOwn) {
+  EXPECT_OUTCOME(folder_.run("new-kernel relu mine --device cpu"), kExitDone);
+  const std::string kernel = folder_.read("relu_cpu_mine.cpp");
+  bench_.write("relu_cpu_mine.cpp", kernel);
+  std::filesystem::create_symlink("relu_cpu_mine.cpp", bench_ / "relu_cpu_mine.history.jsonl");
+  const Outcome watched =
+      bench_.run_until("relu --shape n=4,in=8 --kernels . --device cpu --quick --watch", "stdout",
+                       SIGINT, "from the save", home_);
+  EXPECT_OUTCOME(watched, kExitDone);
+  EXPECT_TRUE(has(watched.out, "relu_cpu_mine.history.jsonl: it is a link")) << watched.out;
+  EXPECT_EQ(bench_.read("relu_cpu_mine.cpp"), kernel);
+}
+
 TEST_F(UserKernelsApps, WatchOfAFileForTheCpuTellsOfNoRegisters) {
   EXPECT_OUTCOME(folder_.run("new-kernel relu mine --device cpu"), kExitDone);
   bench_.write("relu_cpu_mine.cpp", folder_.read("relu_cpu_mine.cpp"));

@@ -6,11 +6,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <thread>
 #include <vector>
 
+#include "core/descriptor.h"
 #include "core/error.h"
 #include "support/temporary_folder.h"
+#include "support/text.h"
 
 namespace duet {
 namespace {
@@ -67,6 +70,59 @@ TEST_F(WriteFile, WritesIntoAPipe) {
   EXPECT_STREQ(text, "text");
   close(pipe);
   EXPECT_TRUE(fs::is_fifo(at("pipe")));
+}
+
+TEST_F(WriteFile, DoesNotWaitForAReader) {
+  ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
+  fs::create_symlink("pipe", at("link"));
+  for (const char* name : {"pipe", "link"}) {
+    EXPECT_EQ(error_of<RunError>([&] { write_file(at(name), "text"); }),
+              "cannot write " + at(name).string() + ": it is a pipe that nobody reads");
+  }
+  // One that comes while it is asked for gets everything, also more than a pipe holds.
+  const std::string text(1 << 20, 'x');
+  std::string read;
+  std::thread reader([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    const int pipe = open(at("pipe").c_str(), O_RDONLY);
+    char part[4096];
+    for (ssize_t got; (got = ::read(pipe, part, sizeof part)) > 0;) read.append(part, got);
+    close(pipe);
+  });
+  write_file(at("pipe"), text);
+  reader.join();
+  EXPECT_TRUE(read == text);
+}
+
+TEST_F(WriteFile, NothingIsWrittenThroughTheTemporaryFile) {
+  write_file(at("mine"), "mine");
+  const fs::path temporary = at("a").string() + ".duet.tmp" + std::to_string(gettid());
+  fs::create_symlink("mine", temporary);
+  EXPECT_EQ(why_not_writable(at("a")), "");
+  fs::create_symlink("mine", temporary);
+  write_file(at("a"), "new");
+  ASSERT_EQ(mkfifo(temporary.c_str(), 0600), 0);
+  write_file(at("a"), "newer");
+  EXPECT_EQ(read("a"), "newer");
+  EXPECT_EQ(read("mine"), "mine");
+}
+
+TEST_F(WriteFile, OwnFilesAreAppendedToAndNoOthers) {
+  for (const char* text : {"1", "2"}) EXPECT_TRUE(write_all(open_own_file(at("own")), text));
+  EXPECT_EQ(read("own"), "12");
+  write_file(at("mine"), "mine");
+  fs::create_symlink("mine", at("link"));
+  fs::create_symlink("none", at("loose link"));
+  fs::create_hard_link(at("mine"), at("hard link"));
+  ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
+  for (const char* name : {"link", "loose link", "hard link", "pipe"}) {
+    EXPECT_TRUE(has(error_of<RunError>([&] { open_own_file(at(name)); }),
+                    std::string(name) + ": it is a link, a pipe or a device"));
+  }
+  EXPECT_TRUE(has(error_of<RunError>([&] { open_own_file(at("")); }), "Is a directory"));
+  EXPECT_TRUE(has(error_of<RunError>([&] { open_own_file(at("none/a")); }), "No such file"));
+  EXPECT_EQ(read("mine"), "mine");
+  EXPECT_FALSE(fs::exists(at("none")));
 }
 
 TEST_F(WriteFile, ReplaceFileTakesThePlaceOfAPipe) {

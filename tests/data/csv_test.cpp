@@ -28,6 +28,17 @@ class Csv : public testing::Test {
   const TemporaryFolder folder_;
 };
 
+// In a checkpoint the two would be one.
+TEST_F(Csv, NamesOfClassesAreUtf8) {
+  EXPECT_TRUE(has(error("a,b,label\n1,2,caf\xe9\n3,4,caf\xe8\n",
+                        std::string(kTwo) + ", validation_split: {count: 1}"),
+                  "the name of a class, 'caf", "is not UTF-8"));
+  EXPECT_EQ(load("a,b,label\n1,2,café\n3,4,cafè\n5,6,café\n",
+                 std::string(kTwo) + ", validation_split: {count: 1, stratified: false}")
+                .class_names.size(),
+            2u);
+}
+
 TEST_F(Csv, ReadsNumbersAndNames) {
   const Dataset data = load(
       "\xef\xbb\xbfwidth,label,\"the \"\"height\"\"\"\r\n"

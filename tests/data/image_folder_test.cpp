@@ -41,6 +41,12 @@ class ImageFolder : public testing::Test {
   const TemporaryFolder folder_;
 };
 
+TEST_F(ImageFolder, NamesOfClassesAreUtf8) {
+  for (const char* name : {"train/caf\xe9/1.png", "train/caf\xe8/1.png"}) copy("grey.png", name);
+  EXPECT_TRUE(has(error("classes: 2, validation: train"), "the name of a class, 'caf",
+                  "is not UTF-8; save the file, or name the folder, in that encoding"));
+}
+
 TEST_F(ImageFolder, ClassesAreTheSortedFolders) {
   write_pets();
   copy("grey.png", "train/.hidden/1.png");

@@ -5,6 +5,7 @@
 #include <archive_entry.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <csignal>
 
 #include "core/error.h"
@@ -152,6 +153,31 @@ TEST_F(Download, WhatHasComeStays) {
   });
   EXPECT_TRUE(has(download_from({server.url()}), {"503", "What has come is kept"}));
   EXPECT_EQ(fs::file_size(folder_ / "some" / "a.bin.part"), 1000u);
+}
+
+// Whatever stands under the name of what has come, no other file is written or waited for.
+TEST_F(Download, WhatHasComeIsAFileOfItsOwn) {
+  const WebServer server([&](const Request& request) { return whole(request); });
+  fs::create_directories(folder_ / "some");
+  const fs::path part = folder_ / "some/a.bin.part";
+  for (const std::string& mine : {std::string("mine"), content_, content_ + "more"}) {
+    folder_.write("mine", mine);
+    for (const std::function<void()>& make :
+         std::vector<std::function<void()>>{[&] { fs::create_symlink("../mine", part); },
+                                            [&] { fs::create_hard_link(folder_ / "mine", part); },
+                                            [&] { ASSERT_EQ(mkfifo(part.c_str(), 0600), 0); }}) {
+      make();
+      EXPECT_TRUE(has(download_from({server.url()}),
+                      {"a.bin.part: it is a link, a pipe or a device in the place of a file"}));
+      EXPECT_TRUE(folder_.read("mine") == mine);
+      fs::remove(part);
+    }
+  }
+  fs::create_symlink("../new", part);  // there is no such file
+  EXPECT_TRUE(has(download_from({server.url()}), {"it is a link"}));
+  EXPECT_FALSE(fs::exists(folder_ / "new"));
+  fs::remove(part);
+  EXPECT_EQ(download_from({server.url()}), "");
 }
 
 TEST_F(Download, AFileOfTheUsersIsNotReplaced) {

@@ -244,7 +244,7 @@ TEST(Net, SaysWhichInputsItCannotRead) {
        "layer sum (add): adds tensors of one shape and layout, not 2x2x4x4 float32 nchw and "
        "2x2x6x6 float32 nchw (its input 2x2x4x4 comes from layer a, 2x2x6x6 comes from layer b)"},
       {"[{name: f, type: flatten}, {name: s, type: split}, {type: linear, out_features: 4}]",
-       "stands by itself wherever a value has several readers"},
+       "layer s (split): is inserted automatically; remove it and list its input under 'inputs'"},
       {"[{name: f, type: flatten}, {name: l, type: linear, out_features: 4, inputs: [f, f]}]",
        "takes one input"},
   };

@@ -97,6 +97,54 @@ TEST(Resolve, AFamilyMeansTheEntryThatIsPreferredForTheSizes) {
   }
 }
 
+// So many layers read the layer `read`, the last of `before`.
+std::string with_readers(int count, const std::string& before, const std::string& read) {
+  std::string text =
+      "backend: cpu_reference\ndata: {dataset: synthetic_images, batch: 2}\nlayers:\n"
+      "  - {name: flat, type: flatten}\n" +
+      before;
+  std::string names;
+  for (int i = 0; i < count; ++i) {
+    const std::string name = "r" + std::to_string(i);
+    text += "  - {name: " + name + ", type: relu, inputs: " + read + "}\n";
+    names += (i > 0 ? ", " : "") + name;
+  }
+  return text + "  - {name: sum, type: add, inputs: [" + names +
+         "]}\n  - {type: linear, out_features: 10}\n  - {type: softmax_cross_entropy}\n";
+}
+
+TEST(Resolve, AnOutputHasAtMost64Readers) {
+  const std::string fc = "  - {name: fc, type: linear, out_features: 10}\n";
+  const auto refusal = [&](int count, const std::string& before, const std::string& read) {
+    return error_of<ConfigError>([&] {
+      make_network(with_readers(count, before, read), {{2, 1, 4, 4}});
+    });
+  };
+  EXPECT_EQ(refusal(64, fc, "fc"), "");
+  EXPECT_EQ(
+      refusal(65, fc, "fc"),
+      "test.yaml:5:5: layer fc (linear): its output is read 65 times (by r0, r1, r2, ...); at "
+      "most 64 are possible: name it in 'inputs' of fewer layers");
+  EXPECT_TRUE(has(refusal(200, fc, "fc"), "layer fc (linear): its output is read 200 times"));
+  // The last layer of a block, which sums the gradients of its readers itself.
+  const std::string block =
+      fc + "  - {name: s, type: add, inputs: [fc, fc]}\n  - {name: sr, type: relu}\n";
+  EXPECT_EQ(refusal(64, block, "sr"), "");
+  EXPECT_TRUE(has(refusal(65, block, "sr"), "layer sr (relu): its output is read 65 times"));
+  // Through a reorder layer that nobody wrote.
+  const std::string reordered =
+      "  - {name: conv, type: conv2d, out_channels: 2, kernel: 1, inputs: images}\n";
+  std::string yaml = with_readers(65, reordered, "conv, layout: nhwc");
+  yaml = changed(yaml, {{"  - {type: linear", "  - {type: flatten}\n  - {type: linear"},
+                        {"  - {name: flat, type: flatten}\n", ""}});
+  EXPECT_TRUE(has(error_of<ConfigError>([&] {
+                    make_network(yaml, {{2, 1, 4, 4}});
+                  }),
+                  "layer conv (conv2d): its output is read 65 times"));
+  // A value that depends on no parameter has no gradient.
+  EXPECT_EQ(refusal(65, "", "flat"), "");
+}
+
 TEST(Resolve, OneValueAChannelCannotBeTrained) {
   const auto make = [](int64_t batch) {
     make_network(

@@ -48,6 +48,30 @@ TEST(Yaml, EndsAtWhatItCannotRead) {
   EXPECT_TRUE(has(set_refusal("a={b: c},"), "','"));
 }
 
+// No checkpoint could hold such a name, and two of them would be one there.
+TEST(Yaml, TextIsUtf8) {
+  const std::string what = "that is not UTF-8";
+  expect_refusal("name: caf\xe9\n", "a.yaml:1:10: ", "a byte (0xe9) " + what);
+  expect_refusal("a: 1\nb: [x, \"\xff\"]\n", "a.yaml:2:9: ", "a byte (0xff) " + what);
+  expect_refusal("a: 1\n# caf\xe9\n", "a.yaml:2:6: ", what);
+  expect_refusal("a: 1\n\xe9: 1\n", "a.yaml:2:1: ", what);
+  expect_refusal("a: &\xe9 1\nb: *\xe9\n", "a.yaml:1:5: ", what);
+  expect_refusal("a: caf\xc3", "a.yaml:1:7: ", what);         // cut short
+  expect_refusal("a: \xed\xa0\x80\n", "a.yaml:1:4: ", what);  // a surrogate
+  expect_refusal("a: \xc0\xaf\n", "a.yaml:1:4: ", what);      // '/' in two bytes
+  expect_refusal(
+      "\xff\xfe"
+      "a",
+      "a.yaml:1:1: ", what);                                   // UTF-16
+  expect_refusal("a: \xe9\nb: \x01\n", "a.yaml:1:4: ", what);  // what comes first is told
+  expect_refusal("a: \x01\nb: \xe9\n", "a.yaml:1:4: ", "control character");
+  EXPECT_EQ(refusal("\xef\xbb\xbfname: café 学習 🙂\n"), "");
+  EXPECT_TRUE(has(set_refusal("a=caf\xe9"), "a byte (0xe9) " + what));
+  EXPECT_TRUE(has(set_refusal("a={b: [\xe9]}"), what));
+  EXPECT_TRUE(has(set_refusal("b\xe9=1"), "the key is not UTF-8"));
+  EXPECT_EQ(set_refusal("a=café"), "");
+}
+
 TEST(Yaml, TabsAreNamed) {
   for (const char* text : {"name: a\ndata:\n\tbatch: 3\n", "name: a\nlayers:\n\t- {type: relu}\n",
                            "name: a\ndata:\n  \tbatch: 3\n  b: [\n"}) {

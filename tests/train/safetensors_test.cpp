@@ -281,5 +281,22 @@ TEST_F(SafetensorsTest, SaysWhyItCannotWrite) {
   EXPECT_EQ(files(), 1u);
 }
 
+TEST_F(SafetensorsTest, TextThatIsNotUtf8IsNotWritten) {
+  // Replaced, the names would be one.
+  const std::vector<safetensors::Entry> names = {{"a\xe9", DType::kUInt8, {3}, kBytes},
+                                                 {"a\xe8", DType::kUInt8, {3}, kBytes}};
+  EXPECT_TRUE(has(error_of<RunError>([&] { safetensors::write(path_, names); }),
+                  "model.safetensors", "is not UTF-8"));
+  for (const safetensors::Metadata& metadata :
+       {safetensors::Metadata{{"config", "name: \xe9"}}, {{"\xe9", "text"}}}) {
+    EXPECT_TRUE(has(error_of<RunError>([&] { safetensors::write(path_, entries(), metadata); }),
+                    "is not UTF-8"));
+  }
+  EXPECT_EQ(files(), 0u);
+  safetensors::write(path_, {{"é", DType::kUInt8, {3}, kBytes}}, {{"café", "学習"}});
+  EXPECT_EQ(safetensors::read(path_).metadata().at("café"), "学習");
+  EXPECT_NE(safetensors::read(path_).find("é"), nullptr);
+}
+
 }  // namespace
 }  // namespace duet

@@ -1,14 +1,19 @@
 // Files of kernels for the CPU: compiled by the host's compiler, loaded, and held to the reference as all else.
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
+#include <functional>
 
 #include "core/error.h"
 #include "layers/layer_cases.h"
 #include "support/layer_driver.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"
+#include "user_kernels/shared_library.h"
 #include "user_kernels/starter.h"
 #include "user_kernels/user_kernels.h"
 
@@ -82,6 +87,36 @@ TEST_F(CpuKernels, APassThatIsNotWrittenIsRefused) {
   EXPECT_FALSE(made.unsupported(Pass::kForward));
   EXPECT_TRUE(made.unsupported(Pass::kBackward));
   EXPECT_TRUE(relu("void forward(const float* x, float* y) { y[0] = x[0]; }\n").cached);
+}
+
+TEST_F(CpuKernels, WhatCannotBeWrittenIsToldWithTheReason) {
+  const char* before = std::getenv("TMPDIR");
+  const std::string kept = before ? before : "";
+  setenv("TMPDIR", "/proc/self", 1);  // nothing can be made there
+  EXPECT_TRUE(has(
+      error_of<RunError>([&] { relu("void forward(const float* x, float* y) { *y = *x; }\n"); }),
+      "cannot make the folder /proc/self/duet-kernels-", ": No such file or directory"));
+  setenv("XDG_CACHE_HOME", "/proc/self", 1);
+  EXPECT_EQ(error_of<RunError>([] { open_library("no code"); }),
+            "compiled kernels cannot be loaded: cannot make a file in /proc/self: No such file or "
+            "directory");
+  before ? setenv("TMPDIR", kept.c_str(), 1) : unsetenv("TMPDIR");
+  // As on a full disk.
+  setenv("XDG_CACHE_HOME", folder_.path().c_str(), 1);
+  const auto full = [&](const std::function<void()>& write) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{10, 10};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const std::string told = error_of<RunError>(write);
+    const bool has_reason = told.find("cannot write ") != std::string::npos &&
+                            told.find(": File too large") != std::string::npos;
+    _exit(has_reason ? 0 : 1);
+  };
+  EXPECT_EXIT(full([] { open_library("a library of more than ten bytes"); }),
+              testing::ExitedWithCode(0), "");
+  const KernelFile file = read_kernel_file(folder_ / "relu_cpu_mine.cpp");
+  const auto layer = make_layer("relu", {.x = {{{7, 13}}}});
+  EXPECT_EXIT(full([&] { compile_kernels(file, *layer); }), testing::ExitedWithCode(0), "");
 }
 
 TEST_F(CpuKernels, ACompilerIsAskedForWhereThereIsNone) {

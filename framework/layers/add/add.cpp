@@ -27,8 +27,6 @@ std::string AddProblem::to_string() const {
 
 namespace {
 
-constexpr int64_t kMostOutputs = 64;
-
 // Of the size of what is summed: above what rounding a sum of many inputs makes.
 constexpr double kTie = 1e-4;
 
@@ -59,7 +57,7 @@ class AddLayer : public LayerOf<AddLayer, AddProblem> {
 class SplitLayer : public LayerOf<SplitLayer, AddProblem> {
  public:
   explicit SplitLayer(ConfigReader& reader)
-      : LayerOf("split", add_impls()), count_(reader.integer("outputs", 2, 2, kMostOutputs)) {}
+      : LayerOf("split", add_impls()), count_(reader.integer("outputs", 2, 2, kMostReaders)) {}
 
   bool is_view(Pass pass) const override { return pass == Pass::kForward; }
 
@@ -76,7 +74,7 @@ class SplitLayer : public LayerOf<SplitLayer, AddProblem> {
 class AddReluLayer : public LayerOf<AddReluLayer, AddProblem> {
  public:
   explicit AddReluLayer(ConfigReader& reader)
-      : LayerOf("add_relu", add_impls()), count_(reader.integer("outputs", 1, 1, kMostOutputs)) {}
+      : LayerOf("add_relu", add_impls()), count_(reader.integer("outputs", 1, 1, kMostReaders)) {}
 
   bool takes_many() const override { return true; }
   bool is_sum() const override { return true; }

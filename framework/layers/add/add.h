@@ -18,6 +18,9 @@
 
 namespace duet {
 
+/// Of one value: outputs of split and add_relu.
+inline constexpr int64_t kMostReaders = 64;
+
 /// Of all. All tensors have one desc.
 struct AddProblem {
   TensorDesc x;
