@@ -183,6 +183,10 @@ class Metadata {
     if (value >= 0) return value;
     damaged("'" + key + "' is '" + printable(text(key)) + "', expected a number of at least 0");
   }
+  // Earlier versions weighed each step by its rows.
+  double weight_sum() const {
+    return map_.count("weight_sum") ? score("weight_sum") : static_cast<double>(count("counted"));
+  }
   // A fraction, or -1 before the first epoch's end.
   double best_accuracy() const {
     const auto value = number<double>("best_accuracy");
@@ -342,6 +346,7 @@ void save_checkpoint(const std::filesystem::path& path, Training& training,
                                     {"steps_per_epoch", std::to_string(training.steps_per_epoch())},
                                     {"step", std::to_string(state.step)},
                                     {"loss_sum", exact(state.loss_sum)},
+                                    {"weight_sum", exact(state.weight_sum)},
                                     {"hits", std::to_string(state.hits)},
                                     {"counted", std::to_string(state.counted)},
                                     {"last_loss", exact(state.last_loss)}};
@@ -420,6 +425,7 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
   state.loss_sum = saved.number<double>("loss_sum");
   state.hits = saved.count("hits");
   state.counted = saved.count("counted");
+  state.weight_sum = saved.weight_sum();
   state.last_loss = saved.number<float>("last_loss");
   resumed.info.best_score = saved.best_score(now.best_metric);
   if (saved.has("stopping_metric", now.stopping_metric)) {
@@ -440,7 +446,7 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
   if (differences.of_steps) {
     resumed.position.steps -= state.step % per_epoch;
     state.step = state.step / per_epoch * per_epoch_now;
-    state.loss_sum = 0.0;
+    state.loss_sum = state.weight_sum = 0.0;
     state.hits = state.counted = 0;
   }
   // Nothing can fail any more.
