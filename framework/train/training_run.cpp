@@ -188,7 +188,7 @@ void TrainingRun::start_folder(const fs::path& checkpoint) {
   for (const json& epoch : folder_->epochs()) goal_.watch(epoch);
   write_run_json();
   if (!options_.tensorboard) return;
-  events_.emplace(folder_->path());
+  events_.emplace(folder_->path(), position_.steps);
   spdlog::info("events for TensorBoard: tensorboard --logdir {}", folder_->path().string());
 }
 
