@@ -77,6 +77,11 @@ bool read_header(jpeg_decompress_struct* jpeg, Errors* errors, std::string_view 
 bool read_rows(jpeg_decompress_struct* jpeg, Errors* errors, uint8_t* to) {
   if (setjmp(errors->jump)) return false;
   jpeg_start_decompress(jpeg);
+  for (int i = 0; jpeg->coef_bits && i < jpeg->num_components; ++i) {  // of a progressive file
+    if (jpeg->coef_bits[i][0] >= 0) continue;
+    std::snprintf(errors->message, sizeof errors->message, "no scan has component %d's mean", i);
+    return false;
+  }
   const size_t row = size_t{jpeg->output_width} * static_cast<size_t>(jpeg->output_components);
   while (jpeg->output_scanline < jpeg->output_height) {
     JSAMPROW at = to + jpeg->output_scanline * row;

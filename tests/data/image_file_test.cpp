@@ -143,6 +143,10 @@ TEST(ImageFile, OdditiesOfAJpegHeaderLoseNothing) {
   expect_same(parts.whole(), "other coefficients before the first");
   // With a scan left out bits are lost.
   parts = JpegParts(content_of("progressive.jpg"));
+  parts.scans.erase(parts.scans.begin());
+  EXPECT_TRUE(has(error_of<DataError>([&] { read_jpeg(parts.whole()); }),
+                  "no scan has component 0's mean"));
+  parts = JpegParts(content_of("progressive.jpg"));
   parts.scans.erase(parts.scans.end() - 5);
   EXPECT_TRUE(
       has(error_of<DataError>([&] { read_jpeg(parts.whole()); }), "Inconsistent progression"));
