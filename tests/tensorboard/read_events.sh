@@ -27,10 +27,10 @@ layers:
 YAML
     "$trainer" --config net.yaml --quiet --tensorboard --out run
     "$python" -B "$here/read_events.py" run
-    cp run/checkpoints/last.safetensors two.safetensors
+    cp run/checkpoints/last.safetensors run/checkpoints/two.safetensors
     "$trainer" --config net.yaml --quiet --tensorboard --out run --epochs 5 --resume last
     "$python" -B "$here/read_events.py" run --resumed
-    "$trainer" --config net.yaml --quiet --tensorboard --out run --epochs 4 --resume two.safetensors
+    "$trainer" --config net.yaml --quiet --tensorboard --out run --epochs 4 --resume run/checkpoints/two.safetensors
     "$python" -B "$here/read_events.py" run --resumed
     exit
   fi
