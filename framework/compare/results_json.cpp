@@ -93,7 +93,7 @@ json read_results_file(const fs::path& path, const std::string& program, const c
   try {
     parsed = parse_json(text);
   } catch (const DataError& e) {
-    refuse("not results of " + program + ": " + e.what());
+    refuse(e.what());
   }
   const json schema = parsed.is_object() ? parsed.value("schema", json()) : json();
   if (!schema.is_string()) refuse("not results of " + program + ": there is no \"schema\" in it");
