@@ -91,12 +91,9 @@ json read_results_file(const fs::path& path, const std::string& program, const c
   const std::string text = read_input_file(path, kMostResultBytes);
   json parsed;
   try {
-    check_json_bounds(text);
-    parsed = json::parse(text);
+    parsed = parse_json(text);
   } catch (const DataError& e) {
-    refuse("not results of " + program + ": " + e.what());
-  } catch (const json::exception& e) {
-    refuse(std::string("not JSON, or cut short: ") + e.what());
+    refuse(e.what());
   }
   const json schema = parsed.is_object() ? parsed.value("schema", json()) : json();
   if (!schema.is_string()) refuse("not results of " + program + ": there is no \"schema\" in it");

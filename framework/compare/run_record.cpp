@@ -60,18 +60,11 @@ void check_folder(const fs::path& folder) {
   }
 }
 
-json parsed(const std::string& text) {
-  check_json_bounds(text);
-  json value = json::parse(text, nullptr, false);
-  if (value.is_discarded()) throw DataError("not JSON, or cut short");
-  return value;
-}
-
 template <class T>
 T read_object(const fs::path& path, const std::string& what_to_do, json* object = nullptr) {
   const std::string text = read_input_file(path, kMostJsonBytes);
   try {
-    const json value = parsed(text);
+    const json value = parse_json(text);
     if (object) *object = value;
     return JsonReader::read<T>(value);
   } catch (const DataError& error) {
@@ -80,7 +73,7 @@ T read_object(const fs::path& path, const std::string& what_to_do, json* object 
 }
 
 void read_line(const std::string& line, RunRecord* run) {
-  const json object = parsed(line);
+  const json object = parse_json(line);
   if (!object.is_object()) throw DataError("not an object");
   const json event = object.value("event", json());
   if (event == "epoch") {

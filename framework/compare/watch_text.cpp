@@ -75,7 +75,7 @@ EarlierTimes KernelHistory::of(const BenchRow& row, const std::string& machine) 
   if (!fs::exists(path_, error)) return earlier;
   std::istringstream lines(text());
   for (std::string line; std::getline(lines, line);) {
-    const json entry = json::parse(line, nullptr, false);  // a line that was cut short is none
+    const json entry = object_of_line(line);
     const auto says = [&](const char* key, const std::string& value) {
       return entry.contains(key) && entry[key] == value;
     };

@@ -27,23 +27,6 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-std::optional<int64_t> parse_integer(const std::string& s) {
-  int64_t value = 0;
-  const auto [end, ec] = std::from_chars(s.data(), s.data() + s.size(), value);
-  if (end != s.data() + s.size() || s.empty()) return {};
-  if (ec == std::errc::result_out_of_range) {
-    return s[0] == '-' ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
-  }
-  return ec == std::errc() ? std::optional(value) : std::nullopt;
-}
-
-std::optional<double> parse_number(const std::string& s) {
-  char* end = nullptr;
-  const double value = std::strtod(s.c_str(), &end);
-  if (s.empty() || end != s.c_str() + s.size() || !std::isfinite(value)) return {};
-  return value;
-}
-
 // Shortest decimal that reads back as the same double.
 std::string format_number(double value) {
   char buffer[32];
@@ -65,6 +48,17 @@ std::string describe(const ConfigNode& node) {
   return "?";
 }
 
+// A number that becomes neither infinite nor 0 as a float, nor loses digits below its least exponent. `text` is a number's.
+bool float_holds(const std::string& text, double value) {
+  if (value == 0.0)
+    return text.find_first_of("123456789") >= text.find_first_of("eE");  // not 1e-400
+  const float number = std::abs(static_cast<float>(value));
+  return number >= std::numeric_limits<float>::min() && std::isfinite(number);
+}
+
+constexpr const char* kHeldByFloat =
+    "a number that float32 holds (0, or from 1.2e-38 to 3.4e38 in size)";
+
 // A limit that only the machine sets is told to those who passed it.
 std::string range_text(double min, double max, double found) {
   const bool above_zero = min == kAboveZero;
@@ -78,6 +72,23 @@ std::string range_text(double min, double max, double found) {
 }
 
 }  // namespace
+
+std::optional<int64_t> parse_integer(const std::string& s) {
+  int64_t value = 0;
+  const auto [end, ec] = std::from_chars(s.data(), s.data() + s.size(), value);
+  if (end != s.data() + s.size() || s.empty()) return {};
+  if (ec == std::errc::result_out_of_range) {
+    return s[0] == '-' ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
+  }
+  return ec == std::errc() ? std::optional(value) : std::nullopt;
+}
+
+std::optional<double> parse_number(const std::string& s) {
+  char* end = nullptr;
+  const double value = std::strtod(s.c_str(), &end);
+  if (s.empty() || end != s.c_str() + s.size() || !std::isfinite(value)) return {};
+  return value;
+}
 
 ConfigNode ConfigNode::of(std::string_view text) {
   return {.kind = Kind::kScalar, .scalar = std::string(text)};
@@ -202,7 +213,11 @@ double ConfigReader::number(std::string_view key, std::optional<double> fallback
   }
   const auto parsed = value->kind == ConfigNode::Kind::kScalar ? parse_number(value->scalar)
                                                                : std::optional<double>();
-  if (parsed && *parsed >= min && *parsed <= max) return *parsed;
+  if (parsed && *parsed >= min && *parsed <= max) {
+    if (float_holds(value->scalar, *parsed)) return *parsed;
+    error(key, std::string("expected ") + kHeldByFloat + ", found " + describe(*value));
+    return otherwise;
+  }
   error(key, "expected a number" + range_text(min, max, parsed.value_or(0.0)) + ", found " +
                  describe(*value));
   return otherwise;
@@ -285,6 +300,10 @@ std::vector<double> ConfigReader::numbers(std::string_view key, std::vector<doub
                                                                : std::optional<double>();
     if (!parsed) {
       error(key, "expected a number or a list of numbers, found " + describe(item));
+      return fallback;
+    }
+    if (!float_holds(item.scalar, *parsed)) {
+      error(key, std::string("expected ") + kHeldByFloat + ", found " + describe(item));
       return fallback;
     }
     result.push_back(*parsed);

@@ -91,6 +91,7 @@ class ConfigReader {
   /// and the fallback (or min) returned.
   int64_t integer(std::string_view key, std::optional<int64_t> fallback = {}, int64_t min = 1,
                   int64_t max = kMaxInteger);
+  /// `number` and `numbers`: computed in float32, which has to hold them.
   double number(std::string_view key, std::optional<double> fallback = {},
                 double min = -std::numeric_limits<double>::infinity(),
                 double max = std::numeric_limits<double>::infinity());
@@ -129,6 +130,10 @@ class ConfigReader {
   ConfigErrors& errors_;
   std::vector<std::string> asked_;
 };
+
+/// The number that a text is, all of it; nothing if it is none, or none that is finite.
+std::optional<int64_t> parse_integer(const std::string& text);
+std::optional<double> parse_number(const std::string& text);
 
 /// The candidate nearest to `word` by edit distance, if near enough to be a slip.
 std::optional<std::string> nearest(std::string_view word,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace duet {
@@ -38,7 +39,12 @@ std::string read_input_file(const std::filesystem::path& path, uint64_t most);
 
 /// Throws DataError("offset 12: ...") where JSON text is nested more than 64 deep or has more than
 /// four million values: nlohmann::json calls itself once a level and takes many times the text's
-/// memory. Whether it is JSON at all is for the parser to tell.
+/// memory. And where it holds a byte 0, which nlohmann::json takes for the end. Whether it is JSON at all is for the parser
+/// to tell.
 void check_json_bounds(const std::string& text);
+/// The value of JSON text that others may have written. Throws DataError also where it is none.
+nlohmann::json parse_json(const std::string& text);
+/// The object in a line of a file that grows line by line; null of any other line, as one that was cut short.
+nlohmann::json object_of_line(const std::string& line);
 
 }  // namespace duet

@@ -11,10 +11,11 @@ struct StepState {
   float learning_rate = 0.0f;  // of the step to come
   int32_t halted = 0;          // 1: the loss of this step was not finite; nothing advances any more
   // Since the totals were last cleared:
-  double loss_sum = 0.0;            // mean loss times rows counted, summed over steps
-  int64_t hits = 0;                 // rows predicted right
-  int64_t counted = 0;              // rows that counted
-  float last_loss = 0.0f;           // mean loss of the last step
+  double loss_sum = 0.0;    // mean loss times its weight, summed over steps
+  double weight_sum = 0.0;  // of those weights: rows counted, or the weights of their classes
+  int64_t hits = 0;         // rows predicted right
+  int64_t counted = 0;      // rows that counted
+  float last_loss = 0.0f;   // mean loss of the last step
   float last_learning_rate = 0.0f;  // of the last step
 };
 

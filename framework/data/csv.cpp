@@ -16,9 +16,11 @@
 namespace duet {
 namespace {
 
+bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
 std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
   return text;
 }
 
@@ -85,7 +87,13 @@ class CsvReader {
                 did_you_mean(rules_.label, names) +
                 "; data.label names that of the label, and with data.header: false its number");
     }
-    names_ = std::move(names);
+    if (std::count(names.begin(), names.end(), rules_.label) > 1) {
+      line.fail("more than one column is called '" + printable(rules_.label) +
+                "'; give the label's a name of its own, and take the others out");
+    }
+    names_ = names;
+    names.erase(names.begin() + static_cast<int64_t>(label_));
+    table.columns = std::move(names);
   }
 
   std::string column_text(size_t i) const {
@@ -123,11 +131,16 @@ class CsvReader {
 }  // namespace
 
 std::vector<std::string> csv_fields(std::string_view line, char delimiter) {
+  const auto behind_blanks = [&](size_t i) {
+    while (i < line.size() && line[i] != delimiter && is_blank(line[i])) ++i;
+    return i;
+  };
   std::vector<std::string> fields;
   for (size_t i = 0;;) {
     std::string field;
-    if (i < line.size() && line[i] == '"') {
-      for (++i;; ++i) {
+    const size_t begin = behind_blanks(i);
+    if (begin < line.size() && line[begin] == '"') {
+      for (i = begin + 1;; ++i) {
         if (i == line.size()) throw std::invalid_argument("a quote (\") does not end in its line");
         if (line[i] != '"') {
           field += line[i];
@@ -137,7 +150,8 @@ std::vector<std::string> csv_fields(std::string_view line, char delimiter) {
           break;
         }
       }
-      if (++i < line.size() && line[i] != delimiter) {
+      i = behind_blanks(i + 1);
+      if (i < line.size() && line[i] != delimiter) {
         throw std::invalid_argument("a quoted field is followed by other text");
       }
     } else {

@@ -18,19 +18,21 @@ struct CsvRules {
 };
 
 struct CsvTable {
-  std::vector<float> numbers;        // rows x features
+  std::vector<std::string>
+      columns;                 // names of the features, in the file's order; none without a header
+  std::vector<float> numbers;  // rows x features
   std::vector<std::string> labels;   // a text a row
   std::vector<int64_t> lines;        // where each row stands
   std::vector<std::string> skipped;  // why, of each row left out
 };
 
 /// Reads a file, plain or .gz; fields may stand in quotes (RFC 4180, within a line), blank lines and
-/// blanks around numbers do not count. Throws DataError with file, line and column: another number of
-/// columns, no such label column, what is no finite number (with `skip` only the first two).
+/// blanks around fields do not count. Throws DataError with file, line and column: another number of
+/// columns, no such label column or more than one, what is no finite number (with `skip` all but the last).
 CsvTable read_csv(const std::filesystem::path& file, const CsvRules& rules);
 
-/// The fields of a line; throws std::invalid_argument where quotes do not end or are followed by
-/// other text.
+/// The fields of a line, quoted ones without what stands around their quotes; throws
+/// std::invalid_argument where quotes do not end or are followed by other text than blanks.
 std::vector<std::string> csv_fields(std::string_view line, char delimiter);
 
 }  // namespace duet

@@ -83,12 +83,27 @@ Split split_of(const fs::path& file, CsvTable table, const std::vector<std::stri
   return split;
 }
 
+// A number's place in the row is all that the network knows of it.
+void check_columns(const fs::path& file, const std::vector<std::string>& columns,
+                   const std::vector<std::string>& of_training) {
+  const auto [found, expected] =
+      std::mismatch(columns.begin(), columns.end(), of_training.begin(), of_training.end());
+  if (found == columns.end()) return;
+  throw DataError(file.string() +
+                  ": its columns are not those of the training data: where those have '" +
+                  printable(*expected) + "', it has '" + printable(*found) +
+                  "'; give it the same columns in the same order (the label's may stand anywhere)");
+}
+
 Dataset load(const DatasetInfo& info, const CsvKeys& keys, const fs::path& data_dir) {
   const fs::path folder = data_folder({keys.folder, keys.files}, "", data_dir);
   Dataset data{info};
   data.source = folder.string();
+  std::vector<std::string> columns;  // of the training data
   const auto read = [&](size_t i, const fs::path& file) {
     CsvTable table = read_csv(file, keys.rules);
+    if (i == 0) columns = table.columns;
+    check_columns(file, table.columns, columns);
     if (!table.skipped.empty()) {
       data.warnings.push_back(file.string() + ": " + std::to_string(table.skipped.size()) +
                               " rows are left out; the first: " + table.skipped[0]);

@@ -23,6 +23,19 @@ FileKind kind_of_bytes(std::string_view bytes) {
   return FileKind::kOther;
 }
 
+// Why there can be no image of that size; empty if there can.
+std::string why_too_large(uint64_t height, uint64_t width) {
+  if (height > kMostSide || width > kMostSide || height * width > kMostPixels) {
+    return "at most " + std::to_string(kMostSide) + " either way, and " +
+           std::to_string(kMostPixels) + " in all, are possible";
+  }
+  const uint64_t bytes = 2 * 3 * height * width;  // read, and resized
+  if (bytes > kLargeImage && bytes > available_memory().value_or(bytes)) {
+    return "there is too little memory for it";
+  }
+  return "";
+}
+
 }  // namespace
 
 FileKind kind_of_file(const std::filesystem::path& path) {
@@ -31,15 +44,20 @@ FileKind kind_of_file(const std::filesystem::path& path) {
 }
 
 void check_image_size(uint64_t height, uint64_t width) {
-  const std::string size =
-      "is " + std::to_string(width) + " pixels wide and " + std::to_string(height) + " high; ";
-  if (height > kMostSide || width > kMostSide || height * width > kMostPixels) {
-    throw DataError(size + "at most " + std::to_string(kMostSide) + " either way, and " +
-                    std::to_string(kMostPixels) + " in all, are possible");
-  }
-  const uint64_t bytes = 2 * 3 * height * width;  // read, and resized
-  if (bytes > kLargeImage && bytes > available_memory().value_or(bytes)) {
-    throw DataError(size + "there is too little memory for it");
+  const std::string why = why_too_large(height, width);
+  if (why.empty()) return;
+  throw DataError("is " + std::to_string(width) + " pixels wide and " + std::to_string(height) +
+                  " high; " + why);
+}
+
+void check_resized(int64_t from_height, int64_t from_width, int64_t height, int64_t width) {
+  for (const int64_t rows : {height, from_height}) {  // every row is scaled first
+    const std::string why =
+        why_too_large(static_cast<uint64_t>(rows), static_cast<uint64_t>(width));
+    if (why.empty()) continue;
+    throw DataError("is " + size_text(from_height, from_width) +
+                    " pixels (width x height), and would become " + size_text(height, width) +
+                    (rows == height ? "" : ", on the way " + size_text(rows, width)) + "; " + why);
   }
 }
 

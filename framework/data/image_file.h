@@ -33,5 +33,7 @@ std::string png_of(const Image& image);
 /// Throws DataError if an image has more than kMostPixels, or more than fit into the memory that is
 /// free, or if a side is longer than kMostSide.
 void check_image_size(uint64_t height, uint64_t width);
+/// The same of what resize() makes of an image of from_height x from_width, and on the way; with both sizes.
+void check_resized(int64_t from_height, int64_t from_width, int64_t height, int64_t width);
 
 }  // namespace duet

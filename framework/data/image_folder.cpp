@@ -3,7 +3,6 @@
 // Hidden files and folders are, too. There the formats that are read end: BMP, WebP and others, which
 // torchvision reads, are refused.
 #include <algorithm>
-#include <set>
 #include <string>
 
 #include "core/error.h"
@@ -18,9 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMostDepth = 32;  // of folders; links may go round in a circle
-
-const std::set<std::string> kOtherPictures = {".bmp", ".gif",  ".pgm", ".ppm",
-                                              ".tif", ".tiff", ".webp"};
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with("."); }
 
@@ -55,10 +51,6 @@ void collect(const fs::path& folder, int32_t label, int depth, std::vector<Label
   for (const fs::directory_entry& entry : entries) {
     if (entry.is_directory(ignored)) continue;
     if (is_picture_name(entry.path())) files.push_back({entry.path(), label});
-    if (kOtherPictures.count(entry.path().extension().string())) {
-      throw DataError(entry.path().string() +
-                      ": only JPEG and PNG pictures are read; convert it, or move it away");
-    }
   }
   for (const fs::directory_entry& entry : entries) {
     if (entry.is_directory(ignored)) collect(entry.path(), label, depth + 1, files);

@@ -35,9 +35,26 @@ struct Errors {
   std::longjmp(errors->jump, 1);
 }
 
-// A warning says that data are missing or wrong, and that grey will stand in for them.
+// True of a warning that all data are there and mean what they should: bytes between markers are skipped,
+// and a field of a header is wrong that decides nothing.
+bool is_harmless(j_common_ptr jpeg) {
+  const auto* decompress = reinterpret_cast<j_decompress_ptr>(jpeg);
+  switch (jpeg->err->msg_code) {
+    case JWRN_EXTRANEOUS_DATA:
+    case JWRN_ADOBE_XFORM:     // taken for YCbCr
+    case JWRN_JFIF_MAJOR:      // a later version
+    case JWRN_NOT_SEQUENTIAL:  // which coefficients a baseline scan holds: always all
+      return true;
+    case JWRN_BOGUS_PROGRESSION:  // of a component whose other coefficients come before its first
+      return decompress->Ss > 0 && jpeg->err->msg_parm.i[1] == 0;
+    default:
+      return false;
+  }
+}
+
+// Any other warning says that data are missing or wrong, and that grey will stand in for them.
 void on_message(j_common_ptr jpeg, int level) {
-  if (level < 0 && jpeg->err->msg_code != JWRN_EXTRANEOUS_DATA) on_error(jpeg);
+  if (level < 0 && !is_harmless(jpeg)) on_error(jpeg);
 }
 
 void on_progress(j_common_ptr jpeg) {
@@ -60,6 +77,11 @@ bool read_header(jpeg_decompress_struct* jpeg, Errors* errors, std::string_view 
 bool read_rows(jpeg_decompress_struct* jpeg, Errors* errors, uint8_t* to) {
   if (setjmp(errors->jump)) return false;
   jpeg_start_decompress(jpeg);
+  for (int i = 0; jpeg->coef_bits && i < jpeg->num_components; ++i) {  // of a progressive file
+    if (jpeg->coef_bits[i][0] >= 0) continue;
+    std::snprintf(errors->message, sizeof errors->message, "no scan has component %d's mean", i);
+    return false;
+  }
   const size_t row = size_t{jpeg->output_width} * static_cast<size_t>(jpeg->output_components);
   while (jpeg->output_scanline < jpeg->output_height) {
     JSAMPROW at = to + jpeg->output_scanline * row;
@@ -98,12 +120,15 @@ class JpegReader {
   }
 
  private:
+  // Of all segments: what is too long for one goes on in the next.
   int exif_orientation_of_markers() const {
+    std::string exif;
     for (const jpeg_marker_struct* m = jpeg_.marker_list; m; m = m->next) {
       const std::string_view data(reinterpret_cast<const char*>(m->data), m->data_length);
-      if (m->marker == kExifMarker && data.starts_with(kExifStart)) return exif_orientation(data);
+      if (m->marker != kExifMarker || !data.starts_with(kExifStart)) continue;
+      exif += data.substr(kExifStart.size());
     }
-    return 1;
+    return exif_orientation(exif);
   }
   [[noreturn]] void fail() const {
     throw DataError("the JPEG data cannot be read: " + printable(errors_.message));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <set>
+#include <string_view>
 
 #include "core/error.h"
 #include "core/parallel.h"
@@ -18,6 +20,10 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMostSize = 4096;
 constexpr size_t kMostTold = 10;  // of the pictures that cannot be used
+
+const std::set<std::string_view> kOtherPictures = {
+    ".avif", ".bmp", ".dib", ".gif", ".heic", ".heif", ".jfif", ".jp2",  ".jpe",
+    ".jxl",  ".pbm", ".pgm", ".pnm", ".ppm",  ".tga",  ".tif",  ".tiff", ".webp"};
 
 // How CenterCrop rounds: to the nearest, halves to the even number.
 int64_t half_to_even(int64_t twice) {
@@ -52,8 +58,17 @@ struct Outcome {
 };
 
 Outcome read_one(const fs::path& file, const PictureRules& rules, uint8_t* to) {
+  const auto named = [&](const std::string& what) { return file.string() + ": " + what; };
+  Image read;
   try {
-    const Image image = fit(read_image_file(file), rules);
+    read = read_image_file(file);
+  } catch (const DataError& error) {
+    return {error.what(), true};
+  } catch (const std::exception& error) {
+    return {named(message_of(error)), true};
+  }
+  try {
+    const Image image = fit(read, rules);
     for (int64_t c = 0; c < image.channels; ++c) {
       for (size_t i = static_cast<size_t>(c); i < image.pixels.size();
            i += static_cast<size_t>(image.channels)) {
@@ -62,11 +77,9 @@ Outcome read_one(const fs::path& file, const PictureRules& rules, uint8_t* to) {
     }
     return {};
   } catch (const WrongSize& error) {
-    return {file.string() + ": " + error.what()};
-  } catch (const DataError& error) {
-    return {error.what(), true};
+    return {named(error.what())};
   } catch (const std::exception& error) {
-    return {file.string() + ": " + message_of(error), true};
+    return {named(message_of(error)), true};
   }
 }
 
@@ -150,8 +163,7 @@ Image fit(const Image& image, const PictureRules& rules) {
     width = image.height <= image.width ? longer : rules.shorter;
   }
   if (height > 0) {
-    check_image_size(static_cast<uint64_t>(height), static_cast<uint64_t>(width));
-    check_image_size(static_cast<uint64_t>(image.height), static_cast<uint64_t>(width));
+    check_resized(image.height, image.width, height, width);
     fitting = resize(fitting, height, width);
     const int64_t top = half_to_even(height - rules.height);
     const int64_t left = half_to_even(width - rules.width);
@@ -238,9 +250,15 @@ Split read_labelled_files(const std::vector<LabelledFile>& files, const PictureR
 }
 
 bool is_picture_name(const fs::path& file) {
+  if (file.filename().string().starts_with(".")) return false;
   std::string extension = file.extension().string();
   std::transform(extension.begin(), extension.end(), extension.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (kOtherPictures.count(extension)) {
+    throw DataError(file.string() +
+                    ": only JPEG and PNG pictures are read, called .jpg, .jpeg or .png; convert "
+                    "it, or move it away");
+  }
   return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
 }
 

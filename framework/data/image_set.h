@@ -49,7 +49,8 @@ struct LabelledFile {
 Split read_labelled_files(const std::vector<LabelledFile>& files, const PictureRules& rules,
                           Dataset& data);
 
-/// True if the name ends as JPEG's and PNG's do, in small letters or capitals.
+/// True if the name ends as JPEG's and PNG's do, in small letters or capitals; false of hidden files and of what is no
+/// picture. Throws DataError if it ends as another format's does, or otherwise than JPEG's is to.
 bool is_picture_name(const std::filesystem::path& file);
 
 }  // namespace duet

@@ -88,7 +88,7 @@ class PicturesReader {
 
   void add_image(const std::string& name, const Image& image) {
     check_size(name, image.height, image.width);
-    const Image fitting = fitted(image);
+    const Image fitting = fitted(name, image);
     for (int64_t c = 0; c < info_.channels; ++c) {
       for (size_t i = static_cast<size_t>(c); i < fitting.pixels.size();
            i += static_cast<size_t>(info_.channels)) {
@@ -99,8 +99,12 @@ class PicturesReader {
   }
 
   bool fits_by_rule() const { return fit_ && !resize_; }
-  Image fitted(const Image& image) const {
-    if (fits_by_rule()) return fit_(image);
+  Image fitted(const std::string& name, const Image& image) const {
+    try {
+      if (fits_by_rule()) return fit_(image);
+    } catch (const DataError& error) {
+      throw DataError(name + ": " + error.what());
+    }
     const Image channels = info_.channels == 1 ? to_grey(image) : to_rgb(image);
     return duet::resize(channels, info_.height, info_.width);
   }
@@ -117,8 +121,7 @@ class PicturesReader {
     if (height == 0 || width == 0) throw DataError(found);
     try {
       check_image_size(static_cast<uint64_t>(height), static_cast<uint64_t>(width));
-      // Rows are scaled first.
-      check_image_size(static_cast<uint64_t>(height), static_cast<uint64_t>(info_.width));
+      check_resized(height, width, info_.height, info_.width);
     } catch (const DataError& error) {
       throw DataError(name + ": " + error.what());
     }

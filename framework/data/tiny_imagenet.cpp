@@ -22,10 +22,7 @@ std::vector<LabelledFile> pictures_in(const fs::path& folder, int32_t label) {
   std::vector<LabelledFile> files;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    const fs::path file = it->path();
-    if (is_picture_name(file) && !file.filename().string().starts_with(".")) {
-      files.push_back({file, label});
-    }
+    if (is_picture_name(it->path())) files.push_back({it->path(), label});
   }
   if (error) throw DataError(folder.string() + ": cannot be read: " + error.message());
   if (files.empty()) throw DataError(folder.string() + ": no picture is in it");

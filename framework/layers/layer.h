@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -77,6 +78,9 @@ class Layer {
   }
   /// True for the loss: its second input is the int32 labels of the batch.
   virtual bool takes_labels() const { return false; }
+  /// Of a loss whose mean weighs the rows by their labels, a weight a class; none if all rows count
+  /// alike.
+  virtual std::span<const float> class_weights() const { return {}; }
   /// True if a network may give it more than one input.
   virtual bool takes_many() const { return false; }
   /// True if a network runs no `pass`, since it can share memory: in forward if every output is the

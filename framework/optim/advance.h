@@ -7,11 +7,12 @@
 
 namespace duet {
 
-/// What moves a step's state on. Loss and hits are in the context's memory, not owned.
+/// What moves a step's state on. Loss, hits and weight are in the context's memory, not owned.
 struct StepEnd {
   const float* loss = nullptr;    // {1}
   const int32_t* hits = nullptr;  // {2}: right, counted
   ScheduleRule schedule = {};
+  const double* weight = nullptr;  // {1}: of the loss in the mean over steps; null: rows counted
 };
 
 /// Adds the batch's loss and hits to *state, in the context's memory, counts the step and sets the
@@ -35,7 +36,9 @@ DUET_HOST_DEVICE inline void advance_state(StepState& state, const StepEnd& end)
       return;
     }
     const int32_t right = end.hits[0], counted = end.hits[1];
-    state.loss_sum += static_cast<double>(loss) * counted;
+    const double weight = end.weight ? *end.weight : static_cast<double>(counted);
+    state.loss_sum += static_cast<double>(loss) * weight;
+    state.weight_sum += weight;
     state.hits += right;
     state.counted += counted;
     state.last_learning_rate = state.learning_rate;

@@ -179,7 +179,7 @@ std::unique_ptr<MuonDevice> make_muon_cpu(const OptimizerTensors& tensors, const
 }
 
 std::unique_ptr<Optimizer> make_muon(ConfigReader& reader) {
-  double rate = read_learning_rate(reader, "learning_rate", 0.001);
+  double rate = reader.number("learning_rate", 0.001, 0.0);
   if (rate == 0.0) {
     reader.error("learning_rate", "expected a number above 0");
     rate = 1.0;
@@ -190,8 +190,11 @@ std::unique_ptr<Optimizer> make_muon(ConfigReader& reader) {
   rule.weight_decay = static_cast<float>(reader.number("weight_decay", 0.1, 0.0));
   rule.match_rms_adamw =
       reader.choice("adjust_lr_fn", {"original", "match_rms_adamw"}, "original") != "original";
-  rule.adamw.rate =
-      static_cast<float>(read_learning_rate(reader, "adamw_learning_rate", 0.001) / rate);
+  rule.adamw.rate = static_cast<float>(reader.number("adamw_learning_rate", 0.001, 0.0) / rate);
+  if (!std::isfinite(rule.adamw.rate)) {
+    reader.error("adamw_learning_rate",
+                 "is so many times learning_rate that float32 cannot hold it");
+  }
   rule.adamw.beta1 = reader.number("beta1", 0.9, 0.0, kBelowOne);
   rule.adamw.beta2 = reader.number("beta2", 0.999, 0.0, kBelowOne);
   rule.adamw.epsilon = read_epsilon(reader);

@@ -80,11 +80,6 @@ class Optimizer {
   OptimizerOptions options_;
 };
 
-/// Up to what a float holds, as steps are made in float.
-inline double read_learning_rate(ConfigReader& reader, std::string_view key, double fallback) {
-  return reader.number(key, fallback, 0.0, std::numeric_limits<float>::max());
-}
-
 /// What is added to a root before a division by it. With 0 a weight whose gradients have all been 0,
 /// as those behind a dead relu, would become 0 / 0.
 inline float read_epsilon(ConfigReader& reader) {

@@ -62,7 +62,7 @@ float read_decay(ConfigReader& reader, double fallback) {
 }
 
 std::unique_ptr<Optimizer> make_sgd(ConfigReader& reader) {
-  const double rate = read_learning_rate(reader, "learning_rate", 0.01);
+  const double rate = reader.number("learning_rate", 0.01, 0.0);
   SgdRule rule;
   rule.momentum = static_cast<float>(reader.number("momentum", 0.0, 0.0, 1.0));
   rule.nesterov = reader.flag("nesterov", false);
@@ -75,7 +75,7 @@ std::unique_ptr<Optimizer> make_sgd(ConfigReader& reader) {
 }
 
 std::unique_ptr<Optimizer> make_rmsprop(ConfigReader& reader) {
-  const double rate = read_learning_rate(reader, "learning_rate", 0.01);
+  const double rate = reader.number("learning_rate", 0.01, 0.0);
   RmspropRule rule;
   rule.alpha = reader.number("alpha", 0.99, 0.0, kBelowOne);
   rule.epsilon = read_epsilon(reader);
@@ -87,7 +87,7 @@ std::unique_ptr<Optimizer> make_rmsprop(ConfigReader& reader) {
 
 template <bool kDecoupled>
 std::unique_ptr<Optimizer> make_adam(ConfigReader& reader) {
-  const double rate = read_learning_rate(reader, "learning_rate", 0.001);
+  const double rate = reader.number("learning_rate", 0.001, 0.0);
   AdamRule rule;
   rule.beta1 = reader.number("beta1", 0.9, 0.0, kBelowOne);
   rule.beta2 = reader.number("beta2", 0.999, 0.0, kBelowOne);

@@ -8,8 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <type_traits>
 
 #include "core/error.h"
+#include "core/input_file.h"
 #include "core/printable.h"
 #include "net/yaml.h"
 #include "train/config_changes.h"
@@ -76,29 +78,26 @@ std::vector<int64_t> dims_of(const Shape& shape) {
   return dims;
 }
 
-std::string dims_text(const std::vector<int64_t>& dims) {
-  std::string text;
-  for (int64_t d : dims) text += (text.empty() ? "" : "x") + std::to_string(d);
-  return text.empty() ? "scalar" : text;
-}
-
 // That all of `list` is in the file.
 void check_tensors(const std::filesystem::path& path, const safetensors::File& file,
                    const std::vector<Saved>& list) {
   for (const Saved& saved : list) {
-    const safetensors::Entry* entry = file.find(saved.name);
-    if (!entry) {
-      const bool of_optimizer = saved.name.starts_with(kOptimizer);
-      throw DataError(path.string() + ": is a checkpoint of another " +
-                      (of_optimizer ? "optimizer" : "network") + ": it has no '" + saved.name +
-                      "'");
+    const bool of_optimizer = saved.name.starts_with(kOptimizer);
+    const std::string misfit =
+        safetensors::misfit(file, saved.name, saved.parameter->spec.desc.shape);
+    if (!misfit.empty()) throw DataError(path.string() + ": its tensors do not fit: " + misfit);
+    if (file.find(saved.name)) continue;
+    std::vector<std::string> others;  // than the network's: it may be there under another name
+    for (const safetensors::Entry& entry : file.entries()) {
+      const bool known = std::any_of(list.begin(), list.end(),
+                                     [&](const Saved& each) { return each.name == entry.name; });
+      if (!known && entry.name.starts_with(kOptimizer) == of_optimizer) {
+        others.push_back(printable(entry.name));
+      }
     }
-    const std::vector<int64_t> dims = dims_of(saved.parameter->spec.desc.shape);
-    if (entry->shape != dims || entry->dtype != DType::kFloat32) {
-      throw DataError(path.string() + ": is a checkpoint of another network: '" + saved.name +
-                      "' is " + dims_text(entry->shape) + " there, but " + dims_text(dims) +
-                      " float32 here");
-    }
+    throw DataError(path.string() + ": is a checkpoint of another " +
+                    (of_optimizer ? "optimizer" : "network") + ": it has no '" + saved.name + "'" +
+                    (others.empty() ? "" : "; it has: " + safetensors::names_text(others)));
   }
 }
 
@@ -154,7 +153,8 @@ T number_of(const std::filesystem::path& path, const std::string& key, const std
                   printable(text) + "', expected a number");
 }
 
-// The metadata of a checkpoint that can be resumed from.
+// The metadata of a checkpoint that can be resumed from. What describes the network is read and checked at once, whoever
+// asks.
 class Metadata {
  public:
   Metadata(const std::filesystem::path& path, const safetensors::Metadata& map)
@@ -164,6 +164,10 @@ class Metadata {
                       "'; expected '" + kFormat +
                       "'; a checkpoint of an earlier version can be evaluated, not resumed");
     }
+    config_ =
+        read("config", [](const std::string& text) { return read_yaml(text, "configuration"); });
+    if (map_.count("dataset")) dataset_ = read("dataset", read_dataset_metadata);
+    if (map_.count("init_from")) read("init_from", parse_json);
   }
 
   const std::string& text(const std::string& key) const {
@@ -182,6 +186,10 @@ class Metadata {
     const auto value = number<int64_t>(key);
     if (value >= 0) return value;
     damaged("'" + key + "' is '" + printable(text(key)) + "', expected a number of at least 0");
+  }
+  // Earlier versions weighed each step by its rows.
+  double weight_sum() const {
+    return map_.count("weight_sum") ? score("weight_sum") : static_cast<double>(count("counted"));
   }
   // A fraction, or -1 before the first epoch's end.
   double best_accuracy() const {
@@ -204,27 +212,9 @@ class Metadata {
     const auto found = map_.find(key);
     return found != map_.end() && found->second == value;
   }
-  ConfigNode config() const {
-    try {
-      return read_yaml(text("config"), "configuration");
-    } catch (const ConfigError& error) {
-      damaged(error.what());
-    }
-  }
-  std::optional<DatasetInfo> dataset() const {
-    if (!map_.count("dataset")) return {};
-    try {
-      return read_dataset_metadata(text("dataset"));
-    } catch (const DataError& error) {
-      damaged(std::string("'dataset': ") + error.what());
-    }
-  }
-  std::string init_from() const {
-    const auto found = map_.find("init_from");
-    if (found == map_.end()) return "";
-    if (!nlohmann::json::accept(found->second)) damaged("'init_from' is not JSON");
-    return found->second;
-  }
+  const ConfigNode& config() const { return config_; }
+  const std::optional<DatasetInfo>& dataset() const { return dataset_; }
+  std::string init_from() const { return map_.count("init_from") ? text("init_from") : ""; }
   std::vector<std::string> changes() const {
     std::vector<std::string> lines;
     const auto found = map_.find("changes");
@@ -237,8 +227,21 @@ class Metadata {
   }
 
  private:
+  template <class Reader>
+  std::invoke_result_t<Reader, const std::string&> read(const std::string& key,
+                                                        const Reader& reader) const {
+    const std::string& value = text(key);
+    try {
+      return reader(value);
+    } catch (const Error& error) {
+      damaged("'" + key + "': " + error.what());
+    }
+  }
+
   const std::filesystem::path& path_;
   const safetensors::Metadata& map_;
+  ConfigNode config_;
+  std::optional<DatasetInfo> dataset_;
 };
 
 // False of files that others wrote, or an earlier version.
@@ -342,6 +345,7 @@ void save_checkpoint(const std::filesystem::path& path, Training& training,
                                     {"steps_per_epoch", std::to_string(training.steps_per_epoch())},
                                     {"step", std::to_string(state.step)},
                                     {"loss_sum", exact(state.loss_sum)},
+                                    {"weight_sum", exact(state.weight_sum)},
                                     {"hits", std::to_string(state.hits)},
                                     {"counted", std::to_string(state.counted)},
                                     {"last_loss", exact(state.last_loss)}};
@@ -420,6 +424,7 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
   state.loss_sum = saved.number<double>("loss_sum");
   state.hits = saved.count("hits");
   state.counted = saved.count("counted");
+  state.weight_sum = saved.weight_sum();
   state.last_loss = saved.number<float>("last_loss");
   resumed.info.best_score = saved.best_score(now.best_metric);
   if (saved.has("stopping_metric", now.stopping_metric)) {
@@ -440,7 +445,7 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
   if (differences.of_steps) {
     resumed.position.steps -= state.step % per_epoch;
     state.step = state.step / per_epoch * per_epoch_now;
-    state.loss_sum = 0.0;
+    state.loss_sum = state.weight_sum = 0.0;
     state.hits = state.counted = 0;
   }
   // Nothing can fail any more.

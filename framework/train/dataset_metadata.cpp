@@ -20,15 +20,6 @@ constexpr const char* kInputOfNumbers = "(number - mean) / stddev";
 constexpr int64_t kMostSize = 1 << 20;
 constexpr int64_t kMostPixels = int64_t{1} << 31;  // of one image, all channels
 
-json parsed(const std::string& text) {
-  try {
-    check_json_bounds(text);
-    return json::parse(text);
-  } catch (const json::exception& error) {
-    throw DataError("not valid JSON: " + printable(error.what()));
-  }
-}
-
 class Fields {
  public:
   explicit Fields(const json& object) : object_(object) {
@@ -94,7 +85,7 @@ std::string dataset_metadata(const DatasetInfo& info, const std::string& fingerp
 }
 
 DatasetInfo read_dataset_metadata(const std::string& text) {
-  const json object = parsed(text);
+  const json object = parse_json(text);
   const Fields fields(object);
   DatasetInfo info;
   info.name = fields.text("name");

@@ -12,7 +12,8 @@ Metrics metrics_of(const StepState& state) {
     return {std::numeric_limits<double>::quiet_NaN(), 0.0, state.counted};
   }
   const double rows = static_cast<double>(std::max<int64_t>(state.counted, 1));
-  return {state.loss_sum / rows, static_cast<double>(state.hits) / rows, state.counted};
+  const double loss = state.weight_sum > 0.0 ? state.loss_sum / state.weight_sum : 0.0;
+  return {loss, static_cast<double>(state.hits) / rows, state.counted};
 }
 
 double ClassMetrics::precision() const {
@@ -29,7 +30,8 @@ Evaluation::Evaluation(Net& net, const DatasetInfo& info, const Split& split)
       batches_(context_, info, split, {.batch = net.input().desc.shape[0], .stream = info.stream}),
       state_(context_.device(), sizeof(StepState)),
       counts_(context_.device(),
-              static_cast<size_t>(ClassCounts{outputs().desc.shape[1]}.size()) * sizeof(uint64_t)) {
+              static_cast<size_t>(ClassCounts{outputs().desc.shape[1]}.size()) * sizeof(uint64_t)),
+      weight_(net) {
   restart();
   const uint64_t* number = &device_state()->step;
   const auto gather = [this, number](bool step_rests) {
@@ -45,8 +47,10 @@ Evaluation::Evaluation(Net& net, const DatasetInfo& info, const Split& split)
   inference_.assign(program_.begin(), program_.end() - 1);  // the loss is the last
   inference_.front() = gather(true);
   program_.push_back(advance_operation([this] {
+    weight_.queue();
     count_classes(context_, outputs(), net_.labels(), static_cast<uint64_t*>(counts_.data()),
-                  device_state(), {net_.loss().data<float>(), net_.hits().data<int32_t>()});
+                  device_state(),
+                  {net_.loss().data<float>(), net_.hits().data<int32_t>(), {}, weight_.get()});
   }));
 }
 

@@ -9,6 +9,7 @@
 #include "data/dataset.h"
 #include "net/net.h"
 #include "train/class_counts.h"
+#include "train/loss_weight.h"
 #include "train/program.h"
 #include "train/step_graphs.h"
 
@@ -24,7 +25,7 @@ struct ClassMetrics {
   double recall() const;
 };
 
-/// Means over the rows counted.
+/// Means over the rows counted; that of the loss by their weights, if the loss has class weights.
 struct Metrics {
   double loss = 0.0;
   double accuracy = 0.0;
@@ -73,7 +74,9 @@ class Evaluation {
 
   const Batches& batches() const { return batches_; }
   /// Device memory for data and totals.
-  size_t memory_bytes() const { return batches_.memory_bytes() + state_.bytes() + counts_.bytes(); }
+  size_t memory_bytes() const {
+    return batches_.memory_bytes() + state_.bytes() + counts_.bytes() + weight_.memory_bytes();
+  }
 
  private:
   StepState* device_state() { return static_cast<StepState*>(state_.data()); }
@@ -86,6 +89,7 @@ class Evaluation {
   uint64_t next_ = 0;  // the batch that step() queues
   Buffer state_;       // StepState
   Buffer counts_;      // ClassCounts
+  LossWeight weight_;
   Program program_, inference_;
   int64_t steps_ = 1;  // of a graph
   StepGraphs graphs_, inference_graphs_;

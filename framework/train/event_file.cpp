@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -79,8 +80,28 @@ class Message {
   std::string text_;
 };
 
+const std::string kNameStart = "events.out.tfevents.";
+constexpr int64_t kLastTime = 9'999'999'999;  // later ones have another number of digits
+
+// Fields of Event.
+constexpr int kSummary = 5, kSessionLog = 7;
 // Fields of Summary.Value.
 constexpr int kTag = 1, kSimpleValue = 2, kImage = 4, kHistogram = 5;
+
+// The latest time in the names of a folder's event files; 0 without any.
+int64_t latest_in(const std::filesystem::path& folder) {
+  int64_t latest = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (!name.starts_with(kNameStart)) continue;
+    int64_t time = 0;
+    std::from_chars(name.data() + kNameStart.size(), name.data() + name.size(), time);
+    if (time < kLastTime) latest = std::max(latest, time);
+  }
+  return latest;
+}
 
 std::string summary_of(const Message& value) { return Message().bytes(1, value.text()).text(); }
 
@@ -106,8 +127,9 @@ EventFile::EventFile(const std::filesystem::path& folder) {
   char host[256] = "host";
   gethostname(host, sizeof host - 1);
   const double start = now();
-  const std::string name = "events.out.tfevents." + std::to_string(static_cast<int64_t>(start)) +
-                           "." + host + "." + std::to_string(getpid());
+  const int64_t time = std::max(static_cast<int64_t>(start), latest_in(folder) + 1);
+  const std::string name =
+      kNameStart + std::to_string(time) + "." + host + "." + std::to_string(getpid());
   path_ = folder / name;
   for (int i = 2;; ++i) {
     file_ = Descriptor(path_, O_WRONLY | O_APPEND | O_CREAT | O_EXCL, 0666);
@@ -118,13 +140,18 @@ EventFile::EventFile(const std::filesystem::path& folder) {
   append(Message().number(1, start).bytes(3, "brain.Event:2").text());
 }
 
+void EventFile::start(int64_t step) {
+  constexpr int kStatus = 1, kStart = 1;
+  write(step, kSessionLog, Message().integer(kStatus, kStart).text());
+}
+
 void EventFile::scalars(int64_t step, const std::vector<std::pair<std::string, double>>& values) {
   std::string summary;
   for (const auto& [tag, value] : values) {
     summary +=
         summary_of(Message().bytes(kTag, tag).number(kSimpleValue, static_cast<float>(value)));
   }
-  write(step, summary);
+  write(step, kSummary, summary);
 }
 
 void EventFile::histogram(int64_t step, const std::string& tag, const std::vector<float>& values) {
@@ -158,7 +185,7 @@ void EventFile::histogram(int64_t step, const std::string& tag, const std::vecto
                                 .number(5, squares)
                                 .numbers(6, limits)
                                 .numbers(7, buckets);
-  write(step, summary_of(Message().bytes(kTag, tag).bytes(kHistogram, histogram.text())));
+  write(step, kSummary, summary_of(Message().bytes(kTag, tag).bytes(kHistogram, histogram.text())));
 }
 
 void EventFile::image(int64_t step, const std::string& tag, const Image& image) {
@@ -167,11 +194,11 @@ void EventFile::image(int64_t step, const std::string& tag, const Image& image) 
                               .integer(2, image.width)
                               .integer(3, image.channels)
                               .bytes(4, png_of(image));
-  write(step, summary_of(Message().bytes(kTag, tag).bytes(kImage, picture.text())));
+  write(step, kSummary, summary_of(Message().bytes(kTag, tag).bytes(kImage, picture.text())));
 }
 
-void EventFile::write(int64_t step, const std::string& summary) {
-  append(Message().number(1, now()).integer(2, step).bytes(5, summary).text());
+void EventFile::write(int64_t step, int field, const std::string& message) {
+  append(Message().number(1, now()).integer(2, step).bytes(field, message).text());
 }
 
 void EventFile::append(const std::string& event) {

@@ -16,12 +16,14 @@ namespace duet {
 
 class EventFile {
  public:
-  /// Makes events.out.tfevents.<time>.<host>.<process id> in `folder`, one that did not exist.
-  /// Throws RunError, as all functions do where the file cannot be written.
+  /// Makes events.out.tfevents.<time>.<host>.<process id> in `folder`, whose name comes after those of all such files there:
+  /// TensorBoard reads them in that order. Throws RunError, as all functions do where the file cannot be written.
   explicit EventFile(const std::filesystem::path& folder);
 
   const std::filesystem::path& path() const { return path_; }
 
+  /// A run goes on from `step`: TensorBoard drops what files before this say of it and of later steps.
+  void start(int64_t step);
   /// One event with all of them. What is not finite is written too.
   void scalars(int64_t step, const std::vector<std::pair<std::string, double>>& values);
   /// kBuckets of one width from the least to the largest value; what is not finite is left out.
@@ -31,7 +33,8 @@ class EventFile {
   static constexpr int kBuckets = 30;
 
  private:
-  void write(int64_t step, const std::string& summary);
+  /// `field` is that of Event which holds `message`.
+  void write(int64_t step, int field, const std::string& message);
   void append(const std::string& event);
 
   std::filesystem::path path_;

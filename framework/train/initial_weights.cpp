@@ -12,8 +12,6 @@
 namespace duet {
 namespace {
 
-constexpr size_t kMostNamed = 20;
-
 bool is_called(const Parameter& parameter, const std::string& name) {
   return parameter.name == name || parameter.name.starts_with(name + ".");
 }
@@ -34,18 +32,6 @@ void check_skip(const std::vector<std::string>& skip, const std::vector<Paramete
   }
 }
 
-std::string named(std::vector<std::string> names) {
-  const size_t all = names.size();
-  if (all > kMostNamed) names.resize(kMostNamed);
-  return join(names) + (all > kMostNamed ? ", ... (" + std::to_string(all) + " in all)" : "");
-}
-
-std::string shape_text(const std::vector<int64_t>& dims) {
-  std::string text;
-  for (int64_t size : dims) text += (text.empty() ? "" : "x") + std::to_string(size);
-  return text.empty() ? "scalar" : text;
-}
-
 // Which tensors are taken. Throws DataError if one of them cannot be.
 class WeightChoice {
  public:
@@ -61,18 +47,15 @@ class WeightChoice {
       const bool skipped = std::any_of(skip_.begin(), skip_.end(), [&](const std::string& name) {
         return is_called(parameter, name);
       });
-      const safetensors::Entry* entry = file.find(parameter.name);
+      const std::string misfit =
+          safetensors::misfit(file, parameter.name, parameter.spec.desc.shape);
       if (skipped) {
         result_->skipped.push_back(parameter.name);
-      } else if (!entry) {
-        result_->missing.push_back(parameter.name);
-      } else if (const std::string there = shape_text(entry->shape),
-                 here = parameter.spec.desc.shape.to_string();
-                 there != here || entry->dtype != DType::kFloat32) {
-        wrong.push_back("'" + parameter.name + "' is " + there + " " +
-                        std::string(to_string(entry->dtype)) + " there, but " + here +
-                        " float32 here");
+      } else if (!misfit.empty()) {
+        wrong.push_back(misfit);
         layers.insert(parameter.name.substr(0, parameter.name.rfind('.')));
+      } else if (!file.find(parameter.name)) {
+        result_->missing.push_back(parameter.name);
       } else {
         taken.push_back(&parameter);
       }
@@ -95,9 +78,11 @@ class WeightChoice {
             "left to take from " +
             result_->file.string());
       }
-      throw DataError(start + "has no weights for this network" +
-                      (result_->unused.empty() ? "" : "; it has: " + named(result_->unused)) +
-                      (result_->missing.empty() ? "" : "; wanted: " + named(result_->missing)));
+      throw DataError(
+          start + "has no weights for this network" +
+          (result_->unused.empty() ? "" : "; it has: " + safetensors::names_text(result_->unused)) +
+          (result_->missing.empty() ? ""
+                                    : "; wanted: " + safetensors::names_text(result_->missing)));
     }
   }
 
@@ -136,11 +121,12 @@ std::vector<std::string> warnings_of(const InitialWeights& taken) {
   std::vector<std::string> lines;
   const std::string file = taken.file.string();
   if (!taken.missing.empty()) {
-    lines.push_back(
-        file + " does not have, so that they begin with initial values: " + named(taken.missing));
+    lines.push_back(file + " does not have, so that they begin with initial values: " +
+                    safetensors::names_text(taken.missing));
   }
   if (!taken.unused.empty()) {
-    lines.push_back(file + " has what this network has not: " + named(taken.unused));
+    lines.push_back(file +
+                    " has what this network has not: " + safetensors::names_text(taken.unused));
   }
   return lines;
 }

@@ -66,9 +66,10 @@ fs::path checkpoint_in(const fs::path& folder) {
 // True if a run that stands at `position` will write this line once more.
 bool lies_behind(const std::string& line, const RunPosition& position) {
   if (line.size() > kMostLineBytes) return false;
-  const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
+  const nlohmann::json object = object_of_line(line);
+  if (object.is_null()) return false;
   const auto number = [&](const char* key) {
-    const auto found = object.is_object() ? object.find(key) : object.end();
+    const auto found = object.find(key);
     return found != object.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
   };
   const int64_t epoch = number("epoch");  // from 1
@@ -175,7 +176,7 @@ std::vector<nlohmann::json> RunFolder::epochs() const {
   std::istringstream text(read_input_file(path_ / "metrics.jsonl", kMostMetricsBytes));
   for (std::string line; std::getline(text, line);) {
     if (line.size() > kMostLineBytes) continue;
-    nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
+    nlohmann::json object = object_of_line(line);
     if (object.is_object() && object.value("event", nlohmann::json()) == "epoch") {
       lines.push_back(std::move(object));
     }

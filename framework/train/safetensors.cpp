@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "core/config.h"
 #include "core/error.h"
 #include "core/input_file.h"
 #include "core/printable.h"
@@ -265,7 +266,10 @@ class FileReader {
     read_header();
     check_places();
     for (const Described& tensor : tensors_) {
-      if (!tensor.type.dtype) continue;
+      if (!tensor.type.dtype) {
+        file.unread_.push_back({tensor.name, std::string(tensor.type.name), tensor.shape});
+        continue;
+      }
       file.places_[tensor.name] = file.entries_.size();
       file.entries_.push_back({tensor.name, *tensor.type.dtype, tensor.shape});
     }
@@ -361,5 +365,27 @@ File read(const fs::path& path, const std::function<void(const File& described)>
 }
 
 File describe(const fs::path& path) { return std::move(FileReader(path).file); }
+
+std::string misfit(const File& file, const std::string& name, const Shape& shape) {
+  const std::string here = shape.to_string() + " float32";
+  const auto compared = [&](const std::vector<int64_t>& dims, std::string_view type) {
+    std::string there;
+    for (const int64_t dim : dims) there += (there.empty() ? "" : "x") + std::to_string(dim);
+    there = (there.empty() ? "scalar" : there) + " " + std::string(type);
+    return there == here ? "" : "'" + name + "' is " + there + " there, but " + here + " here";
+  };
+  if (const Entry* entry = file.find(name)) return compared(entry->shape, to_string(entry->dtype));
+  for (const Unread& tensor : file.unread()) {
+    if (tensor.name == name) return compared(tensor.shape, tensor.type);
+  }
+  return "";
+}
+
+std::string names_text(std::vector<std::string> names) {
+  constexpr size_t kMostNamed = 20;
+  const size_t all = names.size();
+  if (all > kMostNamed) names.resize(kMostNamed);
+  return join(names) + (all > kMostNamed ? ", ... (" + std::to_string(all) + " in all)" : "");
+}
 
 }  // namespace duet::safetensors

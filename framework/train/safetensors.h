@@ -25,6 +25,13 @@ struct Entry {
   size_t bytes() const;
 };
 
+/// A tensor of a type that Duet does not have.
+struct Unread {
+  std::string name;
+  std::string type;  // the format's: "I64"
+  std::vector<int64_t> shape;
+};
+
 /// Free text under the header's "__metadata__".
 using Metadata = std::map<std::string, std::string>;
 
@@ -42,8 +49,9 @@ class File {
   File& operator=(File&&) = default;
 
   /// In the order of their data. Tensors of types that Duet does not have (I64, BOOL, ...) are
-  /// checked like the others and left out.
+  /// checked like the others, and are in unread().
   const std::vector<Entry>& entries() const { return entries_; }
+  const std::vector<Unread>& unread() const { return unread_; }
   /// nullptr if there is none of that name.
   const Entry* find(std::string_view name) const;
   const Metadata& metadata() const { return metadata_; }
@@ -52,6 +60,7 @@ class File {
   friend class FileReader;
 
   std::vector<Entry> entries_;
+  std::vector<Unread> unread_;
   std::vector<std::vector<uint8_t>> data_;  // a vector an entry; its address stays when File moves
   std::map<std::string, size_t, std::less<>> places_;  // of entries_, by name
   Metadata metadata_;
@@ -65,5 +74,11 @@ File read(const std::filesystem::path& path,
           const std::function<void(const File& described)>& check = {});
 /// The same without the data: entries are null.
 File describe(const std::filesystem::path& path);
+
+/// "'fc.weight' is 2x2 float16 there, but 2x3 float32 here" of the tensor `name`, which is to be float32 of that shape; empty
+/// if it is, or if there is none of that name, of whatever type.
+std::string misfit(const File& file, const std::string& name, const Shape& shape);
+/// The first of some names: "a, b, ... (30 in all)".
+std::string names_text(std::vector<std::string> names);
 
 }  // namespace duet::safetensors

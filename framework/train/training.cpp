@@ -44,6 +44,7 @@ Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers
                       .stream = dataset.stream}),
       schedule_(schedule.rule(optimizer_->learning_rate(), train_batches_.per_epoch())),
       evaluation_(net_, dataset, dataset.validation),
+      weight_(net_),
       state_(context.device(), sizeof(StepState)) {
   const TrainSpec& train = spec.train;
   if (!train.init_from.empty()) {
@@ -131,6 +132,7 @@ void Training::write_program() {
   if (held) throw std::logic_error("no pass comes behind a held one of " + held->node->name);
   program_.push_back(update_operation(std::string(optimizer_->type()), [this] {
     weights_.changed();
+    weight_.queue();
     update_->queue(device_state(state_), step_end());
   }));
 }
@@ -241,7 +243,7 @@ void Training::set_state(const StepState& state) {
 
 void Training::clear_totals() {
   StepState now = state();
-  now.loss_sum = 0.0;
+  now.loss_sum = now.weight_sum = 0.0;
   now.hits = now.counted = 0;
   set_state(now);
 }
@@ -276,7 +278,7 @@ void Training::restart_average() {
 
 size_t Training::memory_bytes() const {
   size_t bytes = net_.memory_bytes() + train_batches_.memory_bytes() + evaluation_.memory_bytes() +
-                 state_.bytes() + update_->memory_bytes();
+                 state_.bytes() + weight_.memory_bytes() + update_->memory_bytes();
   for (const Buffer& memory : optimizer_memory_) bytes += memory.bytes();
   return bytes;
 }

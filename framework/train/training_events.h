@@ -12,8 +12,11 @@ namespace duet {
 /// Scalars have the steps done as their step, whatever they are means of.
 class TrainingEvents {
  public:
-  /// As EventFile: throws RunError, as all functions do.
-  explicit TrainingEvents(const std::filesystem::path& folder) : file_(folder) {}
+  /// Of a training that has done `steps`; what the folder says of later ones is void. As EventFile: throws RunError, as
+  /// all functions do.
+  TrainingEvents(const std::filesystem::path& folder, uint64_t steps) : file_(folder) {
+    file_.start(static_cast<int64_t>(steps) + 1);
+  }
 
   /// "loss/step" and "learning_rate" of the last step done.
   void step(const StepState& state);

@@ -188,7 +188,7 @@ void TrainingRun::start_folder(const fs::path& checkpoint) {
   for (const json& epoch : folder_->epochs()) goal_.watch(epoch);
   write_run_json();
   if (!options_.tensorboard) return;
-  events_.emplace(folder_->path());
+  events_.emplace(folder_->path(), position_.steps);
   spdlog::info("events for TensorBoard: tensorboard --logdir {}", folder_->path().string());
 }
 
@@ -462,15 +462,38 @@ void TrainingRun::print_summary(bool interrupted) {
   if (options_.json) std::printf("%s\n", json_text(object).c_str());
 }
 
+namespace {
+
+// What a value of the configuration is for who takes it: a number as ConfigReader reads it, however it is written.
+json json_of(const ConfigNode& value) {
+  switch (value.kind) {
+    case ConfigNode::Kind::kNull:
+      return {};
+    case ConfigNode::Kind::kList: {
+      json list = json::array();
+      for (const ConfigNode& item : value.items) list.push_back(json_of(item));
+      return list;
+    }
+    case ConfigNode::Kind::kMap: {
+      json map = json::object();
+      for (const auto& [key, item] : value.entries) map[key] = json_of(item);
+      return map;
+    }
+    case ConfigNode::Kind::kScalar:
+      break;
+  }
+  if (value.scalar == "true" || value.scalar == "false") return value.scalar == "true";
+  if (const auto whole = parse_integer(value.scalar)) return *whole;
+  if (const auto number = parse_number(value.scalar)) return *number;
+  return value.scalar;
+}
+
+}  // namespace
+
 nlohmann::json training_json(const Setup& setup) {
   json object = json::object();
   for (const char* part : {"optimizer", "schedule"}) {
-    const ConfigNode* node = setup.config.find(part);
-    if (!node) continue;
-    for (const auto& [key, value] : node->entries) {
-      object[part][key] =
-          json::accept(value.scalar) ? json::parse(value.scalar) : json(value.scalar);
-    }
+    if (const ConfigNode* node = setup.config.find(part)) object[part] = json_of(*node);
   }
   return object;
 }

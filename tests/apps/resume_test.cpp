@@ -214,7 +214,7 @@ TEST_F(Resume, MeantChangesAreMadeAndRecorded) {
   // Weights that do not fit stay an error.
   EXPECT_OUTCOME(folder_.run("--config run/config.yaml --out run --resume last --epochs 8 "
                              "--allow-changes --set layers.conv1.out_channels=5"),
-                 kExitUsage, "another network", "conv1.weight");
+                 kExitUsage, "do not fit", "conv1.weight");
 }
 
 TEST_F(Resume, WithAnotherBatchStartsTheEpochThatWasBegun) {

@@ -8,6 +8,8 @@
 namespace duet {
 namespace {
 
+using nlohmann::json;
+
 // The tiny network with `from` replaced by `to`, checked by --dry-run.
 Outcome checked(const std::vector<std::pair<std::string, std::string>>& changes,
                 const std::string& arguments = "--dry-run") {
@@ -180,6 +182,47 @@ TEST(TrainerConfiguration, SizesThatAreNone) {
                  "learning_rate", "'nan'");
   EXPECT_OUTCOME(checked({{"learning_rate: 0.01", "learning_rate: 1e300"}}), kExitUsage,
                  "net.yaml:5:", "learning_rate", "'1e300'");
+}
+
+// A dry run refuses what no step could compute with.
+TEST(TrainerConfiguration, NumbersBeyondFloat) {
+  const TrainerFolder folder;
+  for (const char* assignment : {"optimizer.weight_decay=1e300", "optimizer.learning_rate=1e-42",
+                                 "data.mean=1e39", "data.stddev=1e-40", "optimizer.clip_norm=1e-50",
+                                 "layers.loss.class_weights=[1,1,1e-60,1]"}) {
+    const std::string text(assignment);
+    const bool normalised = text.starts_with("data.");
+    EXPECT_OUTCOME(folder.run("--config tiny.yaml --dry-run --set " + text +
+                              (normalised ? text.starts_with("data.mean") ? " --set data.stddev=1"
+                                                                          : " --set data.mean=0"
+                                          : "")),
+                   kExitUsage, "command line: ", "a number that float32 holds");
+  }
+}
+
+// A number is one in JSON, however YAML has it written.
+TEST(TrainerConfiguration, NumbersAreNumbersInJson) {
+  const TrainerFolder folder;
+  for (const char* number : {"0.001", ".001", "1.e-3", "+0.001", "1e-3", "00.001", "'0.001'"}) {
+    folder.write("net.yaml",
+                 changed(kTinyNetwork,
+                         {{"learning_rate: 0.01}",
+                           std::string("learning_rate: ") + number +
+                               "}\nschedule: {type: step, step_size: 2, gamma: " + number + "}"}}));
+    const Outcome shown = folder.run("show net.yaml --json");
+    EXPECT_OUTCOME(shown, kExitDone);
+    const json object = json::parse(shown.out);
+    EXPECT_EQ(object["optimizer"]["learning_rate"], json(0.001)) << number;
+    EXPECT_EQ(object["schedule"]["gamma"], json(0.001)) << number;
+    EXPECT_TRUE(object["schedule"]["step_size"].is_number_integer());
+    EXPECT_EQ(object["optimizer"]["type"], "adam");
+  }
+  EXPECT_OUTCOME(folder.run("--config tiny.yaml --quiet --epochs 1 --out run --set "
+                            "optimizer.learning_rate=.01 --set optimizer.decay_biases=false"),
+                 kExitDone);
+  const json optimizer = json::parse(folder.read("run/run.json"))["optimizer"];
+  EXPECT_EQ(optimizer["learning_rate"], json(0.01));
+  EXPECT_EQ(optimizer["decay_biases"], json(false));
 }
 
 TEST(TrainerConfiguration, WrongSchedules) {

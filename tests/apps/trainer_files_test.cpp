@@ -228,6 +228,35 @@ TEST_F(TrainerMetadata, CountsAreNotNegative) {
   }
 }
 
+// What an evaluation refuses a resumed training does too.
+TEST_F(TrainerMetadata, WhatDescribesTheNetworkIsWholeForAll) {
+  const safetensors::File file = safetensors::read(folder_ / "run/checkpoints/last.safetensors");
+  const std::string dataset = file.metadata().at("dataset");
+  for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{
+           {"dataset", "{"},
+           {"dataset", dataset + std::string("\0garbage", 8)},
+           {"dataset", "{}"},
+           {"config", "layers: ["},
+           {"init_from", std::string("{}\0{}", 5)}}) {
+    const std::string expected = "bad.safetensors: is damaged: its metadata: '" + key + "': ";
+    EXPECT_TRUE(has(resume_with(key, value), expected)) << value;
+    EXPECT_OUTCOME(folder_.run("evaluate --checkpoint bad.safetensors"), kExitUsage, expected);
+    EXPECT_OUTCOME(folder_.run("--config tiny.yaml --evaluate bad.safetensors"), kExitUsage,
+                   expected);
+  }
+}
+
+// Earlier versions weighed each batch by its rows.
+TEST_F(TrainerMetadata, OfAnEarlierVersionHasNoWeights) {
+  const safetensors::File file = safetensors::read(folder_ / "run/checkpoints/last.safetensors");
+  safetensors::Metadata metadata = file.metadata();
+  EXPECT_EQ(metadata.erase("weight_sum"), 1u);
+  safetensors::write(folder_ / "old.safetensors", file.entries(), metadata);
+  EXPECT_OUTCOME(folder_.run("--config tiny.yaml --epochs 3 --out old --resume old.safetensors"),
+                 kExitDone);
+  EXPECT_TRUE(has(resume_with("weight_sum", "nan"), "'weight_sum' is not a number"));
+}
+
 TEST_F(TrainerMetadata, NothingOfItReachesATerminalRaw) {
   const std::string hostile = "\033[2J\a\177\302\233" + std::string(5000, 'x');
   for (const char* key : {"step", "best_accuracy", "format", "data"}) {
@@ -272,9 +301,9 @@ TEST_F(TrainerCheckpoint, OfAnotherNetwork) {
     const std::string allow = option == "--resume" ? "--allow-changes " : "";
     const std::string start = "--config tiny.yaml --epochs 9 " + allow + option + from;
     EXPECT_OUTCOME(folder_.run(start + " --set layers.fc1.out_features=5"), kExitUsage,
-                   "another network", "'fc1.weight' is 4x144 there, but 5x144");
+                   "do not fit", "'fc1.weight' is 4x144 float32 there, but 5x144 float32 here");
     EXPECT_OUTCOME(folder_.run(start + " --set layers.fc1.name=fc"), kExitUsage, "another network",
-                   "no 'fc.weight'");
+                   "no 'fc.weight'; it has: fc1.");
     EXPECT_OUTCOME(folder_.run(start + " --set layers.fc1.bias=false"), kExitUsage,
                    "another network", "'fc1.bias'");
   }
@@ -306,6 +335,41 @@ TEST_F(TrainerCheckpoint, LargerThanTheNetwork) {
   header.erase("optimizer.more.fc1.weight");
   header["fc2.weight"] = tensor;
   expect(header, "another network");
+}
+
+// Said with the type that is there, and the names that are.
+TEST_F(TrainerCheckpoint, OfOtherTypesOrNames) {
+  const std::vector<double> values(4 * 144);
+  const safetensors::File file = safetensors::read(folder_ / "run/checkpoints/last.safetensors");
+  const auto write = [&](const std::string& name, std::optional<DType> type,
+                         const std::string& prefix) {
+    std::vector<safetensors::Entry> entries;
+    for (safetensors::Entry entry : file.entries()) {
+      if (entry.name.starts_with("optimizer.")) continue;
+      if (type && entry.name == "fc1.weight") {
+        entry.dtype = *type;
+        entry.data = values.data();
+      }
+      entry.name = prefix + entry.name;
+      entries.push_back(entry);
+    }
+    safetensors::write(folder_ / name, entries);
+  };
+  write("half", DType::kFloat16, "");
+  write("wide", DType::kFloat64, "");
+  write("module", {}, "module.");
+  folder_.write("whole", changed(folder_.read("wide"), {{"F64", "I64"}}));
+  for (const auto& [name, type] :
+       {std::pair("half", "float16"), {"wide", "float64"}, {"whole", "I64"}}) {
+    const std::string expected =
+        std::string("'fc1.weight' is 4x144 ") + type + " there, but 4x144 float32 here";
+    EXPECT_OUTCOME(folder_.run(std::string("--config tiny.yaml --evaluate ") + name), kExitUsage,
+                   name, expected);
+    EXPECT_OUTCOME(folder_.run(std::string("--config tiny.yaml --init-from ") + name), kExitUsage,
+                   name, expected, "add --init-skip fc1");
+  }
+  EXPECT_OUTCOME(folder_.run("--config tiny.yaml --evaluate module"), kExitUsage,
+                 "it has no 'conv1.weight'; it has: module.conv1.");
 }
 
 TEST_F(TrainerCheckpoint, ParametersAloneCanBeEvaluatedButNotResumed) {

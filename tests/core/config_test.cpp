@@ -120,7 +120,7 @@ TEST(Config, RangesThatAreOpen) {
   const auto of = [](const char* value, double min, double max) {
     return mistakes(map_of({{"p", value}}), [&](ConfigReader& r) { r.number("p", 0.5, min, max); });
   };
-  EXPECT_EQ(of("1e-300", kAboveZero, kBelowOne) + of("0.9999", kAboveZero, kBelowOne), "");
+  EXPECT_EQ(of("1e-30", kAboveZero, kBelowOne) + of("0.9999", kAboveZero, kBelowOne), "");
   for (const char* bad : {"0", "1", "-1", "nan"}) {
     EXPECT_TRUE(has(of(bad, kAboveZero, kBelowOne),
                     std::string("expected a number above 0 and below 1, found '") + bad));
@@ -128,6 +128,28 @@ TEST(Config, RangesThatAreOpen) {
   EXPECT_TRUE(has(of("1", 0, kBelowOne), "expected a number of at least 0 and below 1, found '1'"));
   EXPECT_TRUE(has(of("0", kAboveZero, 8), "expected a number above 0 and at most 8, found '0'"));
   EXPECT_TRUE(has(of("0", kAboveZero, 1e30), "expected a number above 0, found '0'"));
+}
+
+// Whatever computes with them does so in float32.
+TEST(Config, NumbersAreThoseOfFloat) {
+  const auto read = [](const std::string& text) {
+    return mistakes(map_of({{"n", text}, {"l", text}}), [](ConfigReader& reader) {
+      reader.number("n");
+      reader.numbers("l", {});
+    });
+  };
+  for (const char* held :
+       {"0", "-0.0", "0e9", "0.000", "1.18e-38", "-3.4e38", "1e-30", "16777217"}) {
+    EXPECT_EQ(read(held), "") << held;
+  }
+  for (const char* beyond :
+       {"1e300", "-1e39", "3.5e38", "1e-42", "-1e-300", "1e-400", "0.1e-399"}) {
+    const std::string what = std::string(
+                                 "expected a number that float32 holds (0, or from 1.2e-38 to "
+                                 "3.4e38 in size), found '") +
+                             beyond + "'";
+    EXPECT_TRUE(has(read(beyond), "n: " + what, "l: " + what)) << beyond;
+  }
 }
 
 TEST(Config, AllMistakesAtOnceInFileOrder) {

@@ -130,8 +130,51 @@ TEST_F(Csv, SkipCountsTheRowsLeftOut) {
   EXPECT_TRUE(has(data.left_out.named.at(1), "train.csv: line 5, "));
 }
 
+// A quote may stand behind blanks, and blanks behind a quote.
+TEST_F(Csv, BlanksAroundQuotes) {
+  const Dataset data = load(
+      "\"a\", \"b\" ,\t\"label\"\n"
+      "1, \"2\", \"cat\"\n"
+      " \"3\" ,4,\"dog, small\"  \n"
+      "\"1,\"\"5\"\"\", 6, cat \n",
+      std::string(kTwo) + ", on_error: skip, validation_split: {count: 1, stratified: false}");
+  EXPECT_EQ(data.class_names, std::vector<std::string>({"cat", "dog, small"}));
+  EXPECT_EQ(data.left_out.count, 1);
+  EXPECT_TRUE(has(data.left_out.named.at(0), "line 4, column 1 ('a')", "found '1,\"5\"'"));
+}
+
+// The network knows a number by its place alone.
+TEST_F(Csv, ValidationDataHaveTheColumnsOfTheTrainingData) {
+  const std::string keys = std::string(kTwo) + ", validation: more.csv",
+                    text = "a,b,label\n1,2,x\n1,2,y\n";
+  const auto with = [&](const std::string& header) {
+    folder_.write("more.csv", header + "\n1,2,x\n");
+    return error(text, keys);
+  };
+  EXPECT_EQ(with("a, \"b\",label"), "");
+  EXPECT_TRUE(has(with("b,a,label"), "more.csv: its columns are not those of the training data",
+                  "where those have 'a', it has 'b'", "in the same order"));
+  EXPECT_TRUE(has(with("a,c,label"), "where those have 'b', it has 'c'"));
+  folder_.write("more.csv", "label,a,b\nx,3,4\n");
+  const Dataset data = load(text, keys);
+  EXPECT_EQ(data.validation.numbers, std::vector<float>({3, 4}));
+  EXPECT_EQ(data.validation.labels, std::vector<int32_t>({0}));
+}
+
+TEST_F(Csv, TheLabelIsOneColumn) {
+  EXPECT_TRUE(
+      has(error("a,label,label\n1,2,x\n"), "train.csv:1: more than one column is called 'label'"));
+  EXPECT_TRUE(has(error("a, label,\"label\"\n1,2,x\n"), "more than one column"));
+}
+
 TEST_F(Csv, FieldsOfALine) {
   using Fields = std::vector<std::string>;
+  EXPECT_EQ(csv_fields("a, \"b\" , \"c, \"\"d\"\"\"\t,\t\"\"", ','),
+            Fields({"a", "b", "c, \"d\"", ""}));
+  EXPECT_EQ(csv_fields(" \"a\"\t\"b;\" \t", '\t'), Fields({"a", "b;", ""}));
+  EXPECT_EQ(csv_fields(" a \"b\",  ", ','), Fields({" a \"b\"", "  "}));
+  EXPECT_THROW(csv_fields("a, \"b\" c", ','), std::invalid_argument);
+  EXPECT_THROW(csv_fields("a, \"b ", ','), std::invalid_argument);
   EXPECT_EQ(csv_fields("", ','), Fields({""}));
   EXPECT_EQ(csv_fields("a,,", ','), Fields({"a", "", ""}));
   EXPECT_EQ(csv_fields("\"a,b\",\"\",c\"d", ','), Fields({"a,b", "", "c\"d"}));

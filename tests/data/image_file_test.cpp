@@ -84,6 +84,77 @@ TEST(ImageFile, ReadsEveryKindOfJpeg) {
                                  97,  108, 119, 131, 141, 77,  88,  99,  111, 121});
 }
 
+// A JPEG file in its parts: the start, segments, each scan with its tables before it, the end.
+struct JpegParts {
+  std::string head;
+  std::vector<std::string> scans;
+
+  explicit JpegParts(const std::string& jpeg) : head(jpeg.substr(0, 2)) {
+    std::string tables;
+    for (size_t at = 2; jpeg.at(at + 1) != '\xd9';) {
+      const char marker = jpeg[at + 1];
+      size_t end =
+          at + 2 + static_cast<uint8_t>(jpeg[at + 2]) * 256u + static_cast<uint8_t>(jpeg[at + 3]);
+      const bool is_scan = marker == '\xda';
+      while (is_scan && (jpeg[end] != '\xff' || jpeg[end + 1] == '\0')) ++end;
+      (is_scan || marker == '\xc4' ? tables : head) += jpeg.substr(at, end - at);
+      if (is_scan) scans.push_back(std::exchange(tables, ""));
+      at = end;
+    }
+  }
+  std::string whole() const {
+    std::string jpeg = head;
+    for (const std::string& scan : scans) jpeg += scan;
+    return jpeg + "\xff\xd9";
+  }
+};
+
+// What libjpeg warns of though nothing is lost; Pillow 13 reads the same pixels.
+TEST(ImageFile, OdditiesOfAJpegHeaderLoseNothing) {
+  const std::string plain = content_of("colour.jpg");
+  const Bytes expected = read_jpeg(plain).pixels;
+  const auto expect_same = [&](const std::string& jpeg, const char* what) {
+    SCOPED_TRACE(what);
+    EXPECT_EQ(error_of<DataError>([&] { EXPECT_EQ(read_jpeg(jpeg).pixels, expected); }), "");
+  };
+  const size_t scan = plain.find("\xff\xda"), of_scan = static_cast<uint8_t>(plain[scan + 3]);
+  const auto with = [&](size_t at, char value) {
+    std::string jpeg = plain;
+    jpeg.at(at) = value;
+    return jpeg;
+  };
+  expect_same(with(scan + of_scan - 1, 1), "the first coefficient of a baseline scan");
+  expect_same(with(scan + of_scan, 0), "the last, as some front cameras write it");
+  expect_same(with(scan + of_scan + 1, 0x11), "the bits of an approximation");
+  const size_t jfif = plain.find("JFIF");
+  expect_same(with(jfif + 5, 9), "a later version of JFIF");
+  const std::string adobe(
+      "\xff\xee\0\x0e"
+      "Adobe\0\x64\0\0\0\0\x07",
+      16);
+  const size_t behind_jfif = jfif - 2 + static_cast<uint8_t>(plain[jfif - 1]);
+  expect_same(plain.substr(0, 2) + adobe + plain.substr(behind_jfif),
+              "an unknown transform of colours");
+  expect_same(plain.substr(0, scan) + "xyz" + plain.substr(scan), "bytes between markers");
+  expect_same(plain + std::string(20, '\0'), "bytes at the end");
+  JpegParts parts(content_of("progressive.jpg"));
+  expect_same(parts.whole(), "progressive");
+  std::swap(parts.scans.at(0), parts.scans.at(1));
+  expect_same(parts.whole(), "other coefficients before the first");
+  // With scans left out bits are lost, or all of a coefficient.
+  parts = JpegParts(content_of("progressive.jpg"));
+  std::erase_if(parts.scans, [](const std::string& scan) {
+    const size_t at = scan.find("\xff\xda");
+    return scan[at + static_cast<uint8_t>(scan[at + 3]) - 1] == 0;  // of the first coefficient
+  });
+  EXPECT_TRUE(has(error_of<DataError>([&] { read_jpeg(parts.whole()); }),
+                  "no scan has component 0's mean"));
+  parts = JpegParts(content_of("progressive.jpg"));
+  parts.scans.erase(parts.scans.end() - 5);
+  EXPECT_TRUE(
+      has(error_of<DataError>([&] { read_jpeg(parts.whole()); }), "Inconsistent progression"));
+}
+
 TEST(ImageFile, WhatCannotBeKnownIsRefused) {
   for (const char* name : {"transparent.png", "transparent_grey.png"}) {
     EXPECT_TRUE(has(refusal(path_of(name)), name, "transparent pixels", "save it without"));

@@ -100,9 +100,19 @@ TEST_F(ImageFolder, FoldersThatDoNotFitAreNamed) {
   fs::remove(folder_ / "train/dog/1.png");
   folder_.write("train/dog/notes.txt", "");
   EXPECT_TRUE(has(error("classes: 3, validation: val"), "train/dog: no JPEG or PNG picture"));
-  folder_.write("train/dog/1.webp", "RIFF");
-  EXPECT_TRUE(has(error("classes: 3, validation: val"), "1.webp: only JPEG and PNG"));
-  fs::remove(folder_ / "train/dog/1.webp");
+  for (const char* other : {"1.webp", "1.WebP", "1.BMP", "1.bmp", "1.TIF", "1.heic", "1.jfif"}) {
+    for (const char* part : {"train", "val"}) {
+      const std::string file = std::string(part) + "/dog/" + other;
+      if (part == std::string("val")) copy("grey.png", "train/dog/1.png");
+      folder_.write(file, "RIFF");
+      EXPECT_TRUE(has(error("classes: 3, validation: val"), file + ": only JPEG and PNG"));
+      fs::remove(folder_ / file);
+      fs::remove(folder_ / "train/dog/1.png");
+    }
+  }
+  copy("grey.png", "train/dog/1.png");
+  folder_.write("train/dog/.1.BMP", "BM");  // hidden
+  EXPECT_EQ(error("classes: 3, validation: val"), "");
   fs::create_directory_symlink(folder_ / "train/dog", folder_ / "train/dog/again");
   EXPECT_TRUE(has(error("classes: 3, validation: val"), "folders deep"));
 }

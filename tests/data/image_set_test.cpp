@@ -18,6 +18,7 @@ namespace duet {
 namespace {
 
 using nlohmann::json;
+using Bytes = std::vector<uint8_t>;
 
 const std::string kPictureFolder = DUET_SOURCE_DIR "/tests/data/pictures/";
 
@@ -89,18 +90,69 @@ TEST(ImageSet, OrientationOfExif) {
       1);
 }
 
+// TIFF data with one entry, the orientation, of that type and count; `values` behind all, or in the entry.
+std::string tiff(bool little, int type, uint64_t count,
+                 const std::vector<std::pair<uint64_t, int>>& values) {
+  const auto number = [&](uint64_t value, int bytes) {
+    std::string text;
+    for (int i = 0; i < bytes; ++i) {
+      text += static_cast<char>(value >> 8 * (little ? i : bytes - 1 - i));
+    }
+    return text;
+  };
+  std::string packed;
+  for (const auto& [value, bytes] : values) packed += number(value, bytes);
+  const std::string start = std::string(little ? "II" : "MM") + number(42, 2) + number(8, 4) +
+                            number(1, 2) + number(0x112, 2) + number(type, 2) + number(count, 4);
+  if (packed.size() > 4) return start + number(26, 4) + number(0, 4) + packed;
+  return start + packed + std::string(8 - packed.size(), '\0');
+}
+
+// As Pillow 13's exif_transpose takes it.
+TEST(ImageSet, OrientationOfEveryWholeNumber) {
+  for (const bool little : {false, true}) {
+    for (const auto& [type, bytes] :
+         {std::pair(3, 2), {4, 4}, {6, 1}, {8, 2}, {9, 4}, {13, 4}, {16, 8}}) {
+      EXPECT_EQ(exif_orientation(tiff(little, type, 1, {{6, bytes}})), 6) << type;
+      EXPECT_EQ(exif_orientation(tiff(little, type, 1, {{0x106, bytes}})), bytes == 1 ? 6 : 1)
+          << type;
+      EXPECT_EQ(exif_orientation(tiff(little, type, 0, {{6, bytes}})), 1) << type;
+    }
+    EXPECT_EQ(exif_orientation(tiff(little, 4, 1, {{0x10006, 4}})), 1);
+    // Of several the first.
+    EXPECT_EQ(exif_orientation(tiff(little, 3, 2, {{6, 2}, {3, 2}})), 6);
+    EXPECT_EQ(exif_orientation(tiff(little, 3, 3, {{6, 2}, {3, 2}, {3, 2}})), 6);
+    EXPECT_EQ(exif_orientation(tiff(little, 4, 2, {{6, 4}, {3, 4}})), 6);
+    // Bytes and text are no numbers.
+    for (const int type : {0, 1, 2, 7, 99}) {
+      EXPECT_EQ(exif_orientation(tiff(little, type, 1, {{6, 1}})), 1) << type;
+    }
+  }
+  const std::string right = tiff(true, 3, 1, {{6, 2}});
+  EXPECT_EQ(exif_orientation(std::string(kExifStart) + std::string(kExifStart) + right), 6);
+  EXPECT_EQ(exif_orientation("XX" + right.substr(2)), 1);
+  EXPECT_EQ(exif_orientation(""), 1);
+}
+
 TEST(ImageSet, AJpegIsTurnedAsItsExifSays) {
   const TemporaryFolder folder;
-  const std::string jpeg = bytes_of_picture("colour.jpg"), data = exif(6, false);
-  const size_t length = data.size() + 2;
-  const std::string segment = std::string("\xff\xe1") + static_cast<char>(length >> 8) +
-                              static_cast<char>(length & 255) + data;
-  folder.write("turned.jpg", jpeg.substr(0, 2) + segment + jpeg.substr(2));
+  const std::string jpeg = bytes_of_picture("colour.jpg");
   const Image plain = read_image_file(kPictureFolder + "colour.jpg");
-  const Image turned = read_image_file(folder / "turned.jpg");
-  EXPECT_EQ(turned.height, plain.width);
-  EXPECT_EQ(turned.width, plain.height);
-  EXPECT_EQ(turned.pixels, upright(plain, 6).pixels);
+  const auto segment = [](const std::string& data) {
+    const size_t length = data.size() + 2;
+    return std::string("\xff\xe1") + static_cast<char>(length >> 8) +
+           static_cast<char>(length & 255) + data;
+  };
+  const std::string start(kExifStart), wide = start + tiff(true, 4, 1, {{6, 4}});
+  for (const std::string& segments :
+       {segment(exif(6, false)), segment(wide),
+        segment(wide.substr(0, 20)) + segment(start + wide.substr(20))}) {
+    folder.write("turned.jpg", jpeg.substr(0, 2) + segments + jpeg.substr(2));
+    const Image turned = read_image_file(folder / "turned.jpg");
+    EXPECT_EQ(turned.height, plain.width);
+    EXPECT_EQ(turned.width, plain.height);
+    EXPECT_EQ(turned.pixels, upright(plain, 6).pixels);
+  }
 }
 
 TEST(ImageSet, ReadsInOrderChannelByChannel) {
@@ -151,6 +203,31 @@ TEST(ImageSet, WhatCannotBeReadIsNamedOrLeftOut) {
   read_labelled_files(std::vector<LabelledFile>(30, {folder / "text.png", 0}), rules, data);
   EXPECT_EQ(data.left_out.count, 36);
   EXPECT_EQ(data.left_out.named.size(), LeftOut::kMostNamed);
+}
+
+// By its shorter side a narrow picture becomes as long as none can be.
+TEST(ImageSet, WhatResizingWouldMakeTooLargeIsNamed) {
+  const TemporaryFolder folder;
+  folder.write("narrow.png", png_of({2, 1000, 1, Bytes(2000)}));
+  folder.write("high.png", png_of({40000, 1, 1, Bytes(40000)}));
+  const std::vector<LabelledFile> files = {{kPictureFolder + "grey.png", 0},
+                                           {folder / "narrow.png", 0}};
+  PictureRules rules{.channels = 1, .height = 200, .width = 200, .shorter = 200};
+  Dataset data;
+  EXPECT_TRUE(
+      has(error_of<DataError>([&] { read_labelled_files(files, rules, data); }),
+          "1 of 2 pictures cannot be read:\n" + (folder / "narrow.png").string() +
+              ": is 1000x2 pixels (width x height), and would become 100000x200; at most 65535"));
+  rules.skip = true;
+  EXPECT_EQ(read_labelled_files(files, rules, data).count, 1);
+  ASSERT_EQ(data.left_out.named.size(), 1u);
+  EXPECT_TRUE(has(data.left_out.named[0], (folder / "narrow.png").string() + ": is 1000x2"));
+  // Its rows are scaled before there are fewer of them.
+  rules.shorter = 0;
+  rules.resize = {200, 4000};
+  EXPECT_TRUE(has(error_of<DataError>([&] { fit(read_image_file(folder / "high.png"), rules); }),
+                  "is 1x40000 pixels (width x height), and would become 4000x200, on the way "
+                  "4000x40000; at most"));
 }
 
 TEST(ImageSet, AnotherSizeIsAMistakeEvenWithSkip) {

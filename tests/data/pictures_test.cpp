@@ -69,6 +69,22 @@ TEST(Pictures, AreFittedAsTheDataSetFitsItsOwn) {
   EXPECT_FALSE(fit_by({.channels = 1, .height = 2, .width = 2}));
 }
 
+TEST(Pictures, WhatResizingWouldMakeTooLargeIsNamed) {
+  const TemporaryFolder folder;
+  const std::string narrow = folder / "narrow.png", high = folder / "high.png";
+  folder.write("narrow.png", png_of({2, 1000, 1, Bytes(2000)}));
+  folder.write("high.png", png_of({40000, 1, 1, Bytes(40000)}));
+  const PictureRules rules{.channels = 1, .height = 200, .width = 200, .shorter = 200};
+  EXPECT_EQ(error_of<DataError>(
+                [&] { read_pictures({narrow}, make_info(1, 200, 200), false, fit_by(rules)); }),
+            narrow + ": is 1000x2 pixels (width x height), and would become 100000x200; at most " +
+                std::to_string(kMostSide) + " either way, and " + std::to_string(kMostPixels) +
+                " in all, are possible");
+  EXPECT_TRUE(has(refusal({high}, make_info(1, 200, 4000), true),
+                  high + ": is 1x40000 pixels (width x height), and would become 4000x200, on the "
+                         "way 4000x40000; at most"));
+}
+
 TEST(Pictures, OfAnIdxFileAreAllOrOne) {
   const TemporaryFolder folder;
   folder.write("images", idx(3));

@@ -259,6 +259,11 @@ TEST(Optimizers, RefuseWrongKeys) {
     refused("{type: " + std::string(type) + ", epsilon: 0}", "epsilon");
   }
   refused("{type: muon, learning_rate: 0}", "learning_rate");
+  refused("{type: muon, learning_rate: 1e-42}", "learning_rate");
+  refused("{type: muon, learning_rate: 1e-37, adamw_learning_rate: 100}", "adamw_learning_rate");
+  for (const char* type : {"sgd", "rmsprop", "adam", "adamw", "muon"}) {
+    refused("{type: " + std::string(type) + ", weight_decay: 1e300}", "weight_decay");
+  }
   refused("{type: muon, momentum: 1}", "momentum");
   refused("{type: muon, adjust_lr_fn: spectral}", "adjust_lr_fn");
   refused("{type: adamm}", "did you mean 'adam");

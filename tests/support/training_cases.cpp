@@ -50,6 +50,23 @@ std::string mixed_training(const std::string& backend) {
                    "batch: 100, augment: [{type: mixup, alpha: 0.4}, {type: horizontal_flip}]"}});
 }
 
+namespace {
+
+std::string with_class_weights(const std::string& network) {
+  const std::string loss = "type: softmax_cross_entropy";
+  return changed(network, {{loss, loss + ", class_weights: [1, 100, 0, 0.25, 1, 1, 1, 1, 1, 1]"}});
+}
+
+}  // namespace
+
+std::string weighted_training(const std::string& backend) {
+  return with_class_weights(small_training(backend));
+}
+
+std::string weighted_mixed_training(const std::string& backend) {
+  return with_class_weights(mixed_training(backend));
+}
+
 std::string small_residual_training(const std::string& backend) {
   return "backend: " + backend + kHead + R"(
 layers:
@@ -101,6 +118,7 @@ std::vector<double> snapshot(TestTraining& t) {
   const StepState state = training.state();
   std::vector<double> values = {static_cast<double>(state.step),
                                 state.loss_sum,
+                                state.weight_sum,
                                 state.last_loss,
                                 static_cast<double>(state.hits),
                                 static_cast<double>(state.counted),
@@ -308,6 +326,47 @@ void check_trace(const std::string& backend, std::string (*network)(const std::s
       const bool shown = std::count(expected.begin(), expected.end(), name) > 0;
       EXPECT_EQ(shown, runs(layer, choice.pass)) << name;
     }
+  }
+}
+
+void check_weighted_means(const std::string& backend) {
+  for (const auto network : {weighted_training, weighted_mixed_training}) {
+    const std::string text = network(backend);
+    std::vector<double> losses;
+    for (const std::string batch : {"250", "100", "16", "1"}) {
+      TestTraining t(changed(text, {{"batch: 100", "batch: " + batch}}));
+      const Metrics metrics = t.training->evaluation().run();
+      EXPECT_EQ(metrics.rows, 250);
+      EXPECT_NEAR(metrics.loss, losses.empty() ? metrics.loss : losses[0], 1e-5 * metrics.loss)
+          << backend << " batch " << batch;
+      losses.push_back(metrics.loss);
+    }
+    TestTraining t("graph: false\n" + text);
+    const std::vector<float> weights = {1, 100, 0, 0.25, 1, 1, 1, 1, 1, 1};
+    double loss_sum = 0, weight_sum = 0;
+    for (int i = 0; i < 12; ++i) {  // the last of an epoch is at 10
+      t.training->step();
+      const Tensor& labels = t.training->net().labels();
+      const int64_t rows = labels.desc.shape[0], columns = labels.elements() / rows;
+      const auto bytes = download(labels.memory, t.context.device(), labels.bytes());
+      const auto* label = reinterpret_cast<const int32_t*>(bytes.data());
+      double weight = 0;
+      for (int64_t row = 0; row < rows; ++row, label += columns) {
+        if (label[0] < 0) continue;
+        const double share = columns == 1 ? 1.0 : label[2] / static_cast<double>(kWholeShare);
+        weight += share * weights.at(label[0]);
+        if (columns > 1) weight += (1.0 - share) * weights.at(label[1]);
+      }
+      loss_sum += weight * t.training->state().last_loss;
+      weight_sum += weight;
+      const StepState state = t.training->state();
+      EXPECT_NEAR(state.weight_sum, weight_sum, 1e-6 * weight_sum) << backend << " step " << i;
+      EXPECT_NEAR(metrics_of(state).loss, loss_sum / weight_sum, 1e-6 * loss_sum / weight_sum);
+      EXPECT_EQ(state.counted, 100 * (i + 1));
+    }
+    t.training->clear_totals();
+    EXPECT_EQ(t.training->state().weight_sum, 0.0);
+    check_resume(backend, backend, network);
   }
 }
 

@@ -19,6 +19,10 @@ std::string streamed_training(const std::string& backend);
 /// The same as small_training(), with mixup.
 std::string mixed_training(const std::string& backend);
 
+/// small_training() and mixed_training(), with class weights from 0 to 100.
+std::string weighted_training(const std::string& backend);
+std::string weighted_mixed_training(const std::string& backend);
+
 /// The same data on a residual network with batch normalisation.
 std::string small_residual_training(const std::string& backend);
 
@@ -51,6 +55,10 @@ void check_streaming(const std::string& backend);
 /// Inference gives the outputs that an evaluation of the same batch has, with the weights as they are, and moves nothing on.
 void check_inference(const std::string& backend,
                      std::string (*network)(const std::string& backend) = small_training);
+
+/// The loss of a training and of an evaluation with class weights is the mean by them over all rows, whatever
+/// rows share a batch.
+void check_weighted_means(const std::string& backend);
 
 /// With parameters that overflow, nothing is updated or advances any more and the culprit is named.
 void check_halt(const std::string& backend,

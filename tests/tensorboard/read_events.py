@@ -1,6 +1,7 @@
 """Reads the events of a run as TensorBoard does and compares them with its metrics and weights.
 
-usage: read_events.py RUN
+usage: read_events.py RUN             of 2 epochs
+       read_events.py RUN --resumed   steps and epochs alone, of a run that went on from earlier checkpoints
 """
 import json
 import math
@@ -46,11 +47,23 @@ def same(found, expected):
     assert math.isclose(found, expected, rel_tol=1e-6, abs_tol=1e-9), f"{found}, not {expected}"
 
 
+def check_resumed(events, lines):
+    steps = {"step": [line["step"] for line in lines if line["event"] == "step"],
+             "epoch": [4 * line["epoch"] for line in lines if line["event"] == "epoch"]}
+    for tag, event in (("loss/step", "step"), ("accuracy/validation", "epoch"), ("loss/train", "epoch")):
+        found = [scalar.step for scalar in events.Scalars(tag)]
+        assert found == steps[event], f"{tag}: {found}, not {steps[event]}"
+    print(f"{len(steps['step'])} steps and {len(steps['epoch'])} epochs are there once")
+
+
 def main():
     run = pathlib.Path(sys.argv[1])
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     events = EventAccumulator(str(run), size_guidance={"scalars": 0, "histograms": 0, "images": 0})
     events.Reload()
+    if "--resumed" in sys.argv:
+        check_resumed(events, lines)
+        return
     tags = events.Tags()
 
     epochs = [line for line in lines if line["event"] == "epoch"]

@@ -27,6 +27,11 @@ layers:
 YAML
     "$trainer" --config net.yaml --quiet --tensorboard --out run
     "$python" -B "$here/read_events.py" run
+    cp run/checkpoints/last.safetensors run/checkpoints/two.safetensors
+    "$trainer" --config net.yaml --quiet --tensorboard --out run --epochs 5 --resume last
+    "$python" -B "$here/read_events.py" run --resumed
+    "$trainer" --config net.yaml --quiet --tensorboard --out run --epochs 4 --resume run/checkpoints/two.safetensors
+    "$python" -B "$here/read_events.py" run --resumed
     exit
   fi
 done

@@ -54,6 +54,32 @@ TEST(EventFile, IsRecordsOfEvents) {
                                               18));
 }
 
+// TensorBoard reads a folder's files in the order of their names.
+TEST(EventFile, ALaterFileHasALaterName) {
+  const TemporaryFolder folder;
+  for (const char* name :
+       {"events.out.tfevents.3333333333.zzz.99", "events.out.tfevents.33.zzz.99",
+        "events.out.tfevents.99999999999", "events.out.tfevents.x", "run.json"}) {
+    folder.write(name, "");
+  }
+  std::string last = "events.out.tfevents.3333333333.zzz.99";
+  for (int i = 0; i < 3; ++i) {
+    const std::string name = EventFile(folder.path()).path().filename();
+    EXPECT_GT(name, last);
+    last = name;
+  }
+}
+
+TEST(EventFile, AStartVoidsWhatFollowedItsStep) {
+  const TemporaryFolder folder;
+  EventFile file(folder.path());
+  file.start(300);
+  const auto records = records_of(folder.read(file.path().filename()));
+  ASSERT_EQ(records.size(), 2u);
+  // step: 300; session_log: key 7 << 3 | 2, 2 bytes: status START.
+  EXPECT_EQ(records[1].substr(9), "\x10\xac\x02\x3a\x02\x08\x01");
+}
+
 TEST(EventFile, EachFileIsNew) {
   const TemporaryFolder folder;
   const EventFile first(folder.path()), second(folder.path());

@@ -130,6 +130,13 @@ TEST_F(SafetensorsTest, ReadsWhatOthersWrite) {
   EXPECT_EQ(file.entries()[0].name, "w1");
   EXPECT_EQ(*static_cast<const float*>(file.find("w1")->data), 1.0f);
   EXPECT_TRUE(file.metadata().empty());
+  ASSERT_EQ(file.unread().size(), 2u);
+  EXPECT_EQ(file.unread()[0].type, "BOOL");
+  EXPECT_EQ(safetensors::misfit(file, "b", {1, 2}), "'b' is 1x1 BOOL there, but 1x2 float32 here");
+  EXPECT_EQ(safetensors::misfit(file, "n", {}), "'n' is scalar I64 there, but scalar float32 here");
+  EXPECT_EQ(safetensors::misfit(file, "w1", {2}), "'w1' is 1 float32 there, but 2 float32 here");
+  EXPECT_EQ(safetensors::misfit(file, "w1", {1}), "");
+  EXPECT_EQ(safetensors::misfit(file, "none", {1}), "");
   put("{}", "");
   EXPECT_TRUE(safetensors::read(path_).entries().empty());
 }
@@ -185,6 +192,7 @@ TEST_F(SafetensorsTest, SaysWhatIsWrong) {
   expect_header_error(R"({"a":})", "", {"offset 13", "not valid JSON"});
   expect_header_error("{\"\xff\":1}", "", {"not valid JSON"});
   expect_header_error("{} {}", "", {"offset 11", "not valid JSON"});
+  expect_header_error(std::string("{}\0garbage", 10), "", {"the header", "offset 2: a byte 0"});
   expect_header_error(R"({"a":)" + good + R"(,"a":)" + good + "}", four, {"has 'a' twice"});
   expect_header_error(R"({"__metadata__":{"k":"1","k":"2"}})", "", {"has 'k' twice"});
   expect_header_error(R"({"__metadata__":7})", "", {"__metadata__ is not a JSON object"});

@@ -194,6 +194,19 @@ TEST_F(TrainingOnGpu, MixedImagesAreLearntAsOnTheCpu) {
   check_resume("custom", "custom", mixed_training);
 }
 
+TEST_F(TrainingOnGpu, ClassWeightsWeighMeansOverBatches) {
+  for (const std::string backend : {"custom", "custom_naive", "cudnn"}) {
+    check_weighted_means(backend);
+    TestTraining cpu(weighted_mixed_training("cpu")), gpu(weighted_mixed_training(backend));
+    EXPECT_EQ(cpu.training->evaluation().run().rows, gpu.training->evaluation().run().rows);
+    EXPECT_NEAR(cpu.training->evaluation().run().loss, gpu.training->evaluation().run().loss, 1e-4);
+    TestTraining graph("graph_steps: 4\n" + weighted_mixed_training(backend)),
+        eager("graph: false\n" + weighted_mixed_training(backend));
+    for (TestTraining* t : {&graph, &eager}) t->training->step(9);
+    EXPECT_EQ(snapshot(graph), snapshot(eager)) << backend;
+  }
+}
+
 TEST_F(TrainingOnGpu, TwoRunsGiveTheSameBits) {
   for (const std::string backend : {"custom", "cudnn"}) {
     TestTraining first(small_training(backend)), second(small_training(backend));

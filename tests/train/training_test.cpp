@@ -213,6 +213,8 @@ TEST(Training, ATraceShowsEveryOperation) {
   check_trace("cpu", streamed_training);
 }
 
+TEST(Training, ClassWeightsWeighMeansOverBatches) { check_weighted_means("cpu"); }
+
 TEST(Training, StreamedDataGiveTheSameBits) { check_streaming("cpu"); }
 
 TEST(Training, StopsWhereTheLossIsNotFinite) {

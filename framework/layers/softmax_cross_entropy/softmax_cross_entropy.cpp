@@ -67,6 +67,7 @@ class SoftmaxCrossEntropyLayer
   }
 
   bool takes_labels() const override { return true; }
+  std::span<const float> class_weights() const override { return class_weights_; }
   SavedTensors saved(Pass) const override { return {.x = true}; }
 
  protected:

@@ -14,7 +14,6 @@
 // Keys: label_smoothing 0 (to 1), class_weights (one a class, not negative, not all 0).
 #pragma once
 
-#include "core/host_device.h"
 #include "layers/loss.h"
 
 namespace duet {
@@ -30,17 +29,6 @@ struct SoftmaxCrossEntropyProblem {
   std::string to_string() const;
 };
 
-/// The labels of a row. `share` is that of `label`, at least 1/2; 1 where they are not mixed, and
-/// `other` is the same then.
-struct RowLabels {
-  int label, other;
-  float share;
-
-  DUET_HOST_DEVICE bool count(int c) const {
-    return label >= 0 && label < c && other >= 0 && other < c;
-  }
-};
-
 /// What the softmax of a row is compared with.
 struct SoftTargets {
   const float* class_weights = nullptr;  // null: 1 each
@@ -54,26 +42,13 @@ struct SoftTargets {
   SoftTargets(const SoftmaxCrossEntropyProblem& problem, const float* class_weights);
 
   DUET_HOST_DEVICE RowLabels of_row(const int32_t* labels, int64_t row) const {
-    if (!mixed) return {labels[row], labels[row], 1.0f};
-    const int32_t* const columns = labels + row * kMixedColumns;
-    const float share = static_cast<float>(columns[2]) * (1.0f / kWholeShare);
-    if (share >= 0.5f) return {columns[0], columns[1], share};
-    return {columns[1], columns[0], 1.0f - share};
+    return labels_of_row(labels, mixed, row);
   }
 
   DUET_HOST_DEVICE float weight(int j) const { return class_weights ? class_weights[j] : 1.0f; }
-  /// The mean of value(j) over the row's labels, by their shares.
-  template <class Value>
-  DUET_HOST_DEVICE auto mean(const RowLabels& labels, const Value& value) const {
-    auto sum = value(labels.label);
-    if (labels.share < 1.0f) {
-      sum = labels.share * sum + (1.0f - labels.share) * value(labels.other);
-    }
-    return sum;
-  }
   /// The row's part of W.
   DUET_HOST_DEVICE float weight(const RowLabels& labels) const {
-    return mean(labels, [this](int j) { return weight(j); });
+    return labels.mean([this](int j) { return weight(j); });
   }
   /// The factor of -log p[j].
   DUET_HOST_DEVICE float of(int j, const RowLabels& labels) const {

@@ -49,7 +49,7 @@ class SoftmaxCrossEntropyCpuReference : public SoftmaxCrossEntropyImpl {
       const auto loss_of = [&](int j) {
         return targets.weight(j) * (log_sum - (logits[j] - row.max));
       };
-      total += targets.kept * targets.mean(of_row, loss_of);
+      total += targets.kept * of_row.mean(loss_of);
       if (targets.spread != 0.0f) {
         for (int j = 0; j < problem_.c; ++j) total += targets.spread * loss_of(j);
       }

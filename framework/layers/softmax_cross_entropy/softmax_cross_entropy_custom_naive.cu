@@ -57,7 +57,7 @@ __global__ void softmax_cross_entropy_loss_naive_kernel(SoftTargets targets, int
     };
     float others = 0.0f;
     for (int j = 0; targets.spread != 0.0f && j < c; ++j) others += loss_of(j);
-    mine.loss += targets.kept * targets.mean(of_row, loss_of);
+    mine.loss += targets.kept * of_row.mean(loss_of);
     mine.loss += targets.spread * others;
     mine.weight += targets.weight(of_row);
     mine.hits += !beaten;

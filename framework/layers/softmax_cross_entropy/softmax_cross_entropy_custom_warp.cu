@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(1024)
     if (lane == 0 && inside) {
       kept[row] = make_float2(max, 1.0f / sum);
       if (counts) {
-        mine.loss += targets.kept * targets.mean(of_row, loss_of);
+        mine.loss += targets.kept * of_row.mean(loss_of);
         mine.loss += targets.spread * others;
         mine.weight += targets.weight(of_row);
         mine.hits += !beaten;
@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(kCombineThreads, 3)
         const auto loss_of = [&](int j) {
           return targets.weight(j) * (log_sum - (logits[j] - max));
         };
-        mine.loss += targets.kept * targets.mean(of_row, loss_of);
+        mine.loss += targets.kept * of_row.mean(loss_of);
         mine.loss += targets.spread * others;
         mine.weight += targets.weight(of_row);
         mine.hits += beaten == 0.0f;

@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(1024)
     beaten = loss_rows::lanes_any<kLanes>(beaten);
     if (targets.spread != 0.0f) others = loss_rows::lanes_sum<kLanes>(others);
     if (lane == 0 && counts) {
-      mine.loss += targets.kept * targets.mean(of_row, loss_of);
+      mine.loss += targets.kept * of_row.mean(loss_of);
       mine.loss += targets.spread * others;
       mine.weight += targets.weight(of_row);
       mine.hits += !beaten;
