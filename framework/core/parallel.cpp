@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <atomic>
+#include <cfenv>
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
@@ -34,6 +35,8 @@ struct Loop {
   void (*call)(const void*, int64_t) = nullptr;
   const void* body = nullptr;
   bool (*stop)() = nullptr;
+  std::fenv_t
+      environment{};  // the caller's: all threads round as it does, whatever was left in them
 
   bool goes_on(int64_t i) const { return i < count && !(stop && stop()); }
 };
@@ -64,6 +67,7 @@ class Pool {
     {
       const std::lock_guard lock(mutex_);
       loop_ = loop;
+      std::fegetenv(&loop_.environment);
       next_ = 0;
       ++number_;
       open_ = true;
@@ -92,6 +96,7 @@ class Pool {
       const Loop loop = loop_;
       ++inside_;
       lock.unlock();
+      std::fesetenv(&loop.environment);
       take_parts(loop);
       lock.lock();
       if (--inside_ == 0) done_.notify_one();

@@ -16,6 +16,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/config.h"
@@ -95,6 +96,10 @@ class Layer {
   virtual void bind(const std::vector<TensorDesc>& inputs, const LayerOptions& options) = 0;
   /// A copy, to be bound to other inputs.
   virtual std::unique_ptr<Layer> clone() const = 0;
+  /// Gives key `number` of those that decide what the layer computes (bias, stride, eps) another
+  /// value; pairs then differ in height and width. Returns false if there is no such key. The layer
+  /// is to be bound again, which may refuse the value.
+  virtual bool change_option(size_t /*number*/) { return false; }
   const LayerOptions& options() const { return options_; }
   const std::vector<TensorDesc>& inputs() const { return inputs_; }
   const std::vector<TensorDesc>& outputs() const { return outputs_; }
@@ -155,6 +160,11 @@ class Layer {
   std::vector<TensorDesc> outputs_;
   std::vector<ParameterSpec> parameters_;
 };
+
+/// Layer::change_option() of a pair, {height, width}.
+inline void make_uneven(std::pair<int64_t, int64_t>& pair) {
+  pair.first == pair.second ? void(++pair.first) : std::swap(pair.first, pair.second);
+}
 
 /// Passes of layers without and with weights.
 const std::vector<Pass>& two_passes();

@@ -11,7 +11,8 @@
 namespace duet {
 
 /// What an implementation's error may be. NaN agrees with NaN and an infinity with itself, with
-/// nothing else.
+/// nothing else. Where `storage` is allowed, the mean of the signed errors is limited too: values are
+/// to be rounded to nearest, not cut off.
 struct Limit {
   enum class Kind {
     kExact,        // every element equal
@@ -40,6 +41,8 @@ struct Agreement {
   double max_error = 0;
   double rms_relative = 0;         // RMS error / RMS reference
   double cosine = 1;               // of the angle between the two as vectors; 0 if not finite
+  double shortfall = 0;            // by how much of them values are nearer to zero, on average
+  bool cut_off = false;            // that alone is beyond its limit
   double share_of_limit = 0;       // 1 is the limit; infinite if something is not a number
   int64_t worst = -1;              // index in memory of the worst element
   double expected = 0, found = 0;  // there

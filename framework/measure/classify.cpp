@@ -97,6 +97,12 @@ Fault classify(const std::vector<TensorResult>& tensors, const std::vector<Named
                 of + " elements of " + name + detail,
             picture};
   }
+  if (a.cut_off) {
+    return {FaultKind::kLowPrecision,
+            "cuts " + name + " off where it is to be rounded: its values are " +
+                printed("%.2g", std::abs(a.shortfall)) + " of themselves " +
+                (a.shortfall > 0 ? "nearer to" : "farther from") + " zero on average" + detail};
+  }
   // Narrow arithmetic errs a little nearly everywhere; a mistake errs much in some places.
   const bool everywhere = counts.wrong > counts.all / 4 && worst->limit.storage == 0;
   if (everywhere && a.rms_relative >= kLeastOfTf32 && a.rms_relative < kMostOfBf16) {

@@ -29,10 +29,12 @@ ReferenceSums reference_sums(const double* values, const double* sizes, int64_t 
        parts_of<ReferenceSums>(count, 4, [&](ReferenceSums&sums, int64_t i) {
          if (!std::isfinite(values[i])) return;
          sums.square += values[i] * values[i];
+         sums.magnitude += std::abs(values[i]);
          if (sizes) sums.size_square += sizes[i] * sizes[i];
          ++sums.finite;
        })) {
     all.square += part.square;
+    all.magnitude += part.magnitude;
     all.size_square += part.size_square;
     all.finite += part.finite;
   }
@@ -89,6 +91,18 @@ Agreement agreement_of(const ComparisonSums& sums, const ReferenceSums& referenc
   if (limit.kind == Limit::Kind::kElementwise && rms > 0) {
     // atol alone would pass zeros for outputs that are all small.
     a.share_of_limit = std::max(a.share_of_limit, a.rms_relative / (1e-3 + limit.storage));
+  }
+  if (reference.magnitude > 0) a.shortfall = sums.shortfall / reference.magnitude;
+  if (limit.storage > 0) {
+    // Rounding to nearest is as often up as down: the sum of so many errors is that of a random
+    // walk. Cutting off takes 0.7 of `storage` from every value.
+    constexpr double kShortfall = 0.35, kWalk = 4, kOneRounding = 0.6;
+    const double walk = kOneRounding * limit.storage * std::sqrt(reference.square) +
+                        limit.rms * std::sqrt(reference.size_square);
+    const double allowed = kShortfall * limit.storage * reference.magnitude + kWalk * walk;
+    const double share = std::abs(sums.shortfall) / allowed;
+    a.cut_off = share > 1 && a.share_of_limit <= 1;
+    if (allowed > 0) a.share_of_limit = std::max(a.share_of_limit, share);
   }
   a.agrees = a.share_of_limit <= 1;
   return a;

@@ -16,6 +16,7 @@ namespace duet {
 /// Of a reference's output alone.
 struct ReferenceSums {
   double square = 0;       // of the finite values
+  double magnitude = 0;    // the sum of their absolute values
   double size_square = 0;  // of their sizes; without sizes the same as `square`
   double finite = 0;       // values
 
@@ -28,6 +29,7 @@ ReferenceSums reference_sums(const double* values, const double* sizes, int64_t 
 /// Of an output beside the reference's.
 struct ComparisonSums {
   double error_square = 0, found_square = 0, product = 0;
+  double shortfall = 0;  // of absolute values: of finite errors, those towards zero less the others
   double max_error = 0;
   double worst_share = -1;         // of what the element's error may be
   int64_t worst = -1;              // index of the first element with that share
@@ -53,6 +55,7 @@ struct ComparisonSums {
     if (std::isfinite(e)) {
       found_square += f * f;
       product += e * f;
+      if (limit.storage > 0 && std::isfinite(f)) shortfall += e < 0 ? f - e : e - f;
     }
     if (error > max_error) max_error = error;
     if (share > worst_share) {
@@ -67,6 +70,7 @@ struct ComparisonSums {
     error_square += other.error_square;
     found_square += other.found_square;
     product += other.product;
+    shortfall += other.shortfall;
     if (other.max_error > max_error) max_error = other.max_error;
     if (other.worst_share > worst_share ||
         (other.worst_share == worst_share && other.worst < worst)) {

@@ -40,15 +40,14 @@ size_t thread_count() {
 class Examiner {
  public:
   Examiner(const Layer& layer, std::string_view id, Pass pass, const CheckData& check_data,
-           const CheckSet& first, Context& context, size_t guard_bytes)
+           const CheckSet& first, Context& context, const Guards& guards)
       : layer_(layer),
         id_(id),
         pass_(pass),
         check_data_(check_data),
         first_(first),
         context_(context),
-        rig_(layer, id, passes_through(layer, id, pass), context, check_data.situation,
-             guard_bytes) {}
+        rig_(layer, id, passes_through(layer, id, pass), context, check_data.situation, guards) {}
 
   Examination check_agreement() {
     check_data(nullptr, 2);
@@ -61,10 +60,13 @@ class Examiner {
     check_timeliness();
     if (result_.passed()) check_graph();
     if (result_.passed()) check_without_dx();
-    const ExamineSubject subject = {layer_, id_, pass_, check_data_, sets, context_};
+    std::vector<std::unique_ptr<Layer>> neighbours;
+    if (result_.passed()) neighbours = supported_neighbours(layer_, id_, pass_);
+    const ExamineSubject subject = {layer_, id_, pass_, check_data_, sets, context_, neighbours};
     if (result_.passed()) add(find_shape_bound(subject));
     if (result_.passed()) add(find_data_bound(subject));
     if (result_.passed()) add(find_shared_state(subject, rig_));
+    if (result_.passed()) add(find_thread_bound(subject, rig_));
     if (result_.passed()) add(find_memory_taken(subject));
     if (result_.passed()) {
       RepeatedCalls calls = examine_repeats(subject, rig_);
@@ -325,14 +327,12 @@ Examination check(const Layer& layer, std::string_view id, Pass pass, const Chec
     if (level == CheckLevel::kAgreement) {
       const CheckSet set(layer, pass, check_data.data, check_data.expected, context.device(),
                          exact);
-      return Examiner(layer, id, pass, check_data, set, context, GuardedBuffer::kGuardBytes)
-          .check_agreement();
+      return Examiner(layer, id, pass, check_data, set, context, Guards{}).check_agreement();
     }
     const CheckSets sets(layer, pass, check_data, context.device(), exact);
     const FilledFreshMemory fill;
-    result =
-        Examiner(layer, id, pass, check_data, sets.first, context, GuardedBuffer::kWideGuardBytes)
-            .check_everything(sets);
+    result = Examiner(layer, id, pass, check_data, sets.first, context, kWideGuards)
+                 .check_everything(sets);
   } catch (...) {  // whatever an implementation throws
     result.faults = {{FaultKind::kFailed, text_of_failure(id, context.device())}};
   }

@@ -3,11 +3,12 @@
 //
 // The reference is cpu_reference in double on the same numbers. An implementation must agree with
 // it on two sets of data in the same buffers, also where these still hold its results of other
-// data, repeatedly and to the same bits, replayed from a graph, on shapes beside the one asked for,
-// and with other instances at work between its passes; it must be done when its stream is, and
-// leave its inputs, other passes' gradients, the memory around its buffers and what lies behind its
-// workspace alone; thousands of calls must give the same bits, and must not be faster where the
-// data stay the same than where they change. No time is worth printing before that.
+// data, repeatedly and to the same bits, replayed from a graph, on shapes and with options beside
+// those asked for, on hard data, with other numbers of threads, and with other instances at work
+// between its passes; it must be done when its stream is, and leave its inputs, other passes'
+// gradients, the memory around its buffers, what lies behind its workspace and the process alone;
+// thousands of calls must give the same bits, and must not be faster where the data stay the same
+// than where they change. No time is worth printing before that.
 #pragma once
 
 #include <string_view>

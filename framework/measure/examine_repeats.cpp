@@ -8,7 +8,9 @@
 #include "core/interrupt.h"
 #include "device/step_graph.h"
 #include "device/stopwatch.h"
+#include "measure/changing_calls.h"
 #include "measure/examine_checks.h"
+#include "measure/memory_use.h"
 #include "measure/repeat_work.h"
 #include "measure/statistics.h"
 #include "measure/timing.h"
@@ -24,6 +26,8 @@ constexpr size_t kFewest = 16, kFewestLong = 3;
 constexpr std::clock_t kMostComputed = CLOCKS_PER_SEC * 3 / 10;
 constexpr double kLongCall = 0.01;  // what happens beside it does not matter
 constexpr int kMostExaminedInGraph = 50;
+// Bytes: what the heap keeps for itself, or other threads take, and the least of a call that is told.
+constexpr int64_t kNoise = 8 << 10, kLeastLeaked = 256;
 constexpr int kAttempts = 3;  // a machine that is busy at the wrong moment is not so every time
 
 /// Seconds of single calls.
@@ -33,19 +37,10 @@ struct Samples {
   std::vector<double> plain;     // back to back, as they are timed; empty for long calls
 };
 
-/// How much longer a call may take on changing data. Caches and branch prediction like data that
-/// stay the same; who remembers is faster by a factor of 8 and more.
-struct Margin {
-  double factor, seconds;
-};
 constexpr Margin kToSame = {2, 3e-6};
-constexpr Margin kToPlain = {3, 5e-6};  // back to back, the inputs are nearer and launches overlap
-
-// Only where nearly all samples say so.
-bool is_longer(const std::vector<double>& changing, const std::vector<double>& other, Margin m) {
-  if (other.empty()) return false;
-  return summarise(changing).p20 > m.factor * summarise(other).p80 + m.seconds;
-}
+constexpr Margin kToSameOnGpu = {2,
+                                 1e-6};  // the mean of many calls, whose time the data decide less
+constexpr Margin kToPlain = {3, 5e-6};   // back to back, the inputs are nearer and launches overlap
 
 class Repeater {
  public:
@@ -78,7 +73,8 @@ class Repeater {
       }
       result.replayed = replayed_;
       if (result.fault) break;
-      auto fault = fault_of_times(samples);
+      auto fault = fault_of_leaks();
+      if (!fault) fault = fault_of_times(samples);
       if (!fault) break;
       if (attempt == kAttempts - 1) result.fault = std::move(fault);
     }
@@ -141,8 +137,10 @@ class Repeater {
   Samples sample_cpu() {
     Samples samples;
     const auto sample = [&](Mode mode, double seconds, std::vector<double>& into) {
+      into.reserve(kMostReplays);
       const double start = now_seconds();
       const std::clock_t computed = std::clock();
+      int64_t in_use = 0;
       while (into.size() < kFewestLong ||
              (into.size() < kFewest && std::clock() - computed < kMostComputed) ||
              (now_seconds() - start < seconds && into.size() < kMostReplays)) {
@@ -152,7 +150,10 @@ class Repeater {
         rig_.queue(subject_.pass);
         into.push_back(now_seconds() - before);
         queue_after(mode);
+        if (into.size() == 1) in_use = memory_in_use(Device::kCpu);
       }
+      const int64_t grown = memory_in_use(Device::kCpu) - in_use;
+      leaked_[mode] = grown < kNoise ? 0 : grown / static_cast<int64_t>(into.size() - 1);
     };
     sample(kSame, kReplaySeconds, samples.same);
     replayed_ += static_cast<int64_t>(samples.same.size());
@@ -270,8 +271,16 @@ class Repeater {
     return {};
   }
 
+  std::optional<Fault> fault_of_leaks() const {
+    const int64_t bytes = std::min(leaked_[kSame], leaked_[kChanging]);
+    if (bytes < kLeastLeaked) return {};
+    return Fault{FaultKind::kTakesMemory,
+                 "leaks: every call leaves " + std::to_string(bytes) + " bytes behind"};
+  }
+
   std::optional<Fault> fault_of_times(const Samples& samples) const {
-    const bool than_same = is_longer(samples.changing, samples.same, kToSame);
+    const bool than_same = is_longer(samples.changing, samples.same,
+                                     context_.device() == Device::kGpu ? kToSameOnGpu : kToSame);
     const bool than_plain = is_longer(samples.changing, samples.plain, kToPlain);
     if (!than_same && !than_plain) return {};
     char text[160];
@@ -291,6 +300,7 @@ class Repeater {
   Buffer numbers_;  // of the variants that are written next and of differences, by mode; and a zero
   std::vector<Copy> inputs_, other_inputs_, outputs_;
   int64_t replayed_ = 0;
+  int64_t leaked_[2] = {};  // bytes a call, by mode, on the CPU
   int in_graph_ = 1;
   StepGraph same_, changing_, idle_, plain_;  // on a GPU
 };

@@ -26,6 +26,16 @@ void run_with(const ExamineSubject& subject, LayerRig& rig, const Before& before
 
 void do_nothing(Pass) {}
 
+/// Instances beside the subject's lie between bands or, on the CPU, at protected pages.
+Guards guards_at(Side side) { return {GuardedBuffer::kWideGuardBytes, side}; }
+
+std::optional<Fault> fault_of_damage(const LayerRig& rig, const std::string& problem) {
+  const std::string damage = rig.damage();
+  if (damage.empty()) return {};
+  return Fault{FaultKind::kOverrun,
+               "touches memory outside its buffers on " + problem + ":\n" + damage};
+}
+
 /// What is wrong in the outputs, or an empty string.
 std::string finding(LayerRig& rig, const CheckSet& set) {
   const auto tensors = hold_to(set, rig);
@@ -50,7 +60,7 @@ std::optional<Fault> find_state_of_twins(const ExamineSubject& subject, LayerRig
   const CheckSets& sets = subject.sets;
   const auto passes = passes_through(subject.layer, subject.id, subject.pass);
   LayerRig other(subject.layer, subject.id, passes, subject.context, subject.check_data.situation,
-                 GuardedBuffer::kWideGuardBytes);
+                 guards_at(Side::kAfter));
   rig.load(sets.first.data());
   other.load(sets.other->data());
   if (passes.front() != Pass::kForward) other.set_y(sets.other->y());
@@ -62,7 +72,7 @@ std::optional<Fault> find_state_of_twins(const ExamineSubject& subject, LayerRig
     rig.run(subject.pass);
     wrong = finding(rig, sets.first);
   }
-  if (wrong.empty()) return {};
+  if (wrong.empty()) return fault_of_damage(other, subject.layer.problem_text());
   return Fault{FaultKind::kSharedState,
                "shares state with other instances (static memory, a global, __constant__ memory): "
                "where the passes of two instances on different data take turns, it " +
@@ -72,18 +82,18 @@ std::optional<Fault> find_state_of_twins(const ExamineSubject& subject, LayerRig
 /// Another instance, of another size.
 std::optional<Fault> find_state_of_neighbours(const ExamineSubject& subject, LayerRig& rig) {
   const CheckData& check_data = subject.check_data;
-  for (const auto& neighbour : neighbours(subject.layer)) {
-    const auto passes = passes_of_neighbour(subject, *neighbour);
-    if (passes.empty()) continue;
+  const auto passes = passes_through(subject.layer, subject.id, subject.pass);
+  for (const auto& neighbour : subject.neighbours) {
     rig.load(subject.sets.first.data());
     LayerRig other(*neighbour, subject.id, passes, subject.context, check_data.situation,
-                   GuardedBuffer::kWideGuardBytes);
+                   guards_at(Side::kBefore));
     other.load(
         check_data.neighbours
             ->of(*neighbour, NeighbourReferences::Kind::kRandom, check_data.situation, subject.pass)
             .data);
     run_with(
         subject, rig, [&](Pass each) { other.run(each); }, do_nothing);
+    if (auto fault = fault_of_damage(other, neighbour->problem_text())) return fault;
     const std::string wrong = finding(rig, subject.sets.first);
     if (wrong.empty()) continue;
     return Fault{FaultKind::kSharedState,

@@ -29,6 +29,7 @@ constexpr Row kRows[] = {
     {kKeepsWorkspace, "keeps its workspace"},
     {kSometimesWrong, "sometimes wrong"},
     {kRemembers, "remembers"},
+    {kThreadBound, "some threads only"},
     {kTakesMemory, "takes memory"},
     {kDataBound, "some data only"},
     {kOverrun, "writes outside"},

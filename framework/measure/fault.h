@@ -24,6 +24,7 @@ enum class FaultKind {
   kKeepsWorkspace,    // keeps something in its workspace from one pass to the next
   kSometimesWrong,    // differs in some of many calls on the same data
   kRemembers,         // faster, or right, only as long as its data stay the same
+  kThreadBound,       // wrong with other numbers of threads, or where they meet otherwise
   kTakesMemory,       // leaks, or takes much memory beside its workspace and its state
   kDataBound,         // wrong on numbers that are rare: ties, signed zeros, large and small ones
   kOverrun,           // writes beyond a tensor or its state
@@ -32,7 +33,7 @@ enum class FaultKind {
   kWrongWhenTimed,    // the output is wrong after the timed runs
   kWrongInNetwork,    // wrong in the running network, beside other layers
   kImpossiblyFast,    // far faster than this machine can be
-  kChangesProcess,    // leaves the rounding mode, a CUDA error or a busy thread behind
+  kChangesProcess,    // leaves the rounding mode, a CUDA error, a timer, a busy thread behind
   kFailed,            // threw an error
 };
 /// "wrong", "zeros", "unwritten", "half written", ...

@@ -9,34 +9,65 @@
 namespace duet {
 namespace {
 
-constexpr uint32_t kBefore = 0, kAfter = 0x80000000;  // the sign of a word
+using Band = GuardedBuffer::Band;
 
-// The widest band; every band is the beginning of one.
-std::vector<std::byte> make_band(uint32_t salt) {
+// The sign of the words before and behind the data.
+constexpr uint32_t kBefore = 0, kAfter = 0x80000000;
+
+// Of bands of NaNs. A NaN as float, as the high half of a double, and each half of it as bfloat16.
+uint32_t nan_word(uint32_t i, bool after) {
+  constexpr uint32_t kLow = 253, kHigh = 15;
+  const uint32_t low = i % kLow, high = i / kLow % kHigh;
+  return 0x7FF07F80u | (after ? kAfter : kBefore) | high << 16 | (low / 127) << 15 |
+         (low % 127 + 1);
+}
+
+// 1e38 and more as float and in both halves as bfloat16, and 1e304 as double. The word that is
+// nearest to the data is positive.
+uint32_t large_word(uint32_t i, bool after) {
+  const uint32_t low = i % 127 + 1, high = i / 127 % 127 + 1;
+  const bool negative = i % 2 == (after ? 1 : 0);
+  return 0x7E007E00u | (negative ? 0x80000000u : 0) | high << 16 | low;
+}
+
+// The widest band; every band is the beginning of one. No byte of it is 0, the likeliest value to be
+// written by mistake, and no word is all poison.
+std::vector<std::byte> make_band(uint32_t (*word_at)(uint32_t, bool), bool after) {
   std::vector<std::byte> bytes(GuardedBuffer::kWideGuardBytes);
   for (uint32_t i = 0; i < bytes.size() / 4; ++i) {
-    // A NaN as float, as the high half of a double, and each half of it as bfloat16; no byte of it
-    // is 0, the likeliest value to be written by mistake, and none of it is all poison.
-    constexpr uint32_t kLow = 253, kHigh = 15;
-    const uint32_t low = i % kLow, high = i / kLow % kHigh;
-    const uint32_t word = 0x7FF07F80u | salt | high << 16 | (low / 127) << 15 | (low % 127 + 1);
+    const uint32_t word = word_at(i, after);
     std::memcpy(bytes.data() + 4 * i, &word, 4);
   }
   return bytes;
 }
 
-const std::vector<std::byte>& band(bool after) {
-  static const std::vector<std::byte> bands[] = {make_band(kBefore), make_band(kAfter)};
-  return bands[after];
+const std::vector<std::byte>& band_of(Band band, bool after) {
+  static const std::vector<std::byte> bands[][2] = {
+      {make_band(nan_word, false), make_band(nan_word, true)},
+      {make_band(large_word, false), make_band(large_word, true)}};
+  return bands[band == Band::kLarge][after];
 }
 
 }  // namespace
 
-GuardedBuffer::GuardedBuffer(Device device, size_t bytes, size_t guard_bytes)
-    : buffer_(device, bytes + 2 * guard_bytes), bytes_(bytes), guard_bytes_(guard_bytes) {
-  copy_bytes(buffer_.data(), device, band(false).data(), Device::kCpu, guard_bytes);
-  copy_bytes(buffer_.at(guard_bytes + bytes), device, band(true).data(), Device::kCpu, guard_bytes);
+GuardedBuffer::GuardedBuffer(Device device, size_t bytes, const Guards& guards) : bytes_(bytes) {
+  if (guards.fence && device == Device::kCpu) {
+    fenced_ = std::make_unique<FencedMemory>(bytes, *guards.fence);
+  } else {
+    guard_bytes_ = guards.bytes;
+    buffer_ = Buffer(device, bytes + 2 * guard_bytes_);
+    surround(Band::kNaN);
+  }
   poison();
+}
+
+void GuardedBuffer::surround(Band band) {
+  band_ = band;
+  if (guard_bytes_ == 0) return;
+  for (const bool after : {false, true}) {
+    copy_bytes(buffer_.at(after ? guard_bytes_ + bytes_ : 0), device(), band_of(band, after).data(),
+               Device::kCpu, guard_bytes_);
+  }
 }
 
 void GuardedBuffer::poison() { fill_bytes(data(), device(), kPoison, bytes_); }
@@ -50,12 +81,21 @@ std::vector<std::byte> GuardedBuffer::download() const {
 }
 
 std::optional<std::string> GuardedBuffer::damage() const {
+  if (fenced_) {
+    const std::string touched = fenced_->touched();
+    return touched.empty() ? std::optional<std::string>() : touched;
+  }
   if (guard_bytes_ == 0) return {};
   for (const bool after : {false, true}) {
-    const std::vector<std::byte>& expected = band(after);
-    const std::vector<std::byte> found =
-        duet::download(buffer_.at(after ? guard_bytes_ + bytes_ : 0), device(), guard_bytes_);
-    if (std::memcmp(found.data(), expected.data(), guard_bytes_) == 0) continue;
+    const std::vector<std::byte>& expected = band_of(band_, after);
+    const void* there = buffer_.at(after ? guard_bytes_ + bytes_ : 0);
+    std::vector<std::byte> copy;
+    if (device() == Device::kGpu) {
+      copy = duet::download(there, device(), guard_bytes_);
+      there = copy.data();
+    }
+    if (std::memcmp(there, expected.data(), guard_bytes_) == 0) continue;
+    const auto* found = static_cast<const std::byte*>(there);
     size_t changed = 0, nearest = 0;
     for (size_t i = 0; i < guard_bytes_; ++i) {
       if (found[i] == expected[i]) continue;

@@ -44,12 +44,12 @@ std::unique_ptr<Implementation> made(const Layer& layer, std::string_view id, Co
 }  // namespace
 
 LayerRig::LayerRig(const Layer& layer, std::string_view id, const std::vector<Pass>& passes,
-                   Context& context, const LayerSituation& situation, size_t guard_bytes)
+                   Context& context, const LayerSituation& situation, const Guards& guards)
     : layer_(layer),
       id_(id),
       situation_(situation),
       context_(context),
-      step_(context.device(), sizeof(uint64_t), guard_bytes),
+      step_(context.device(), sizeof(uint64_t), guards),
       impl_(made(layer, id, context)) {
   const Device device = context_.device();
   constexpr uint64_t kNoStep = 0;
@@ -58,11 +58,10 @@ LayerRig::LayerRig(const Layer& layer, std::string_view id, const std::vector<Pa
     const Running running(id_, layer.type(), "prepare");
     impl_->prepare(pass, context_);
     workspaces_[pass] =
-        GuardedBuffer(device, impl_->workspace_bytes(pass), std::max(kWorkspaceGuard, guard_bytes));
+        GuardedBuffer(device, impl_->workspace_bytes(pass),
+                      Guards{std::max(kWorkspaceGuard, guards.bytes), guards.fence});
   }
-  const auto guarded = [&](const TensorDesc& desc) {
-    return GuardedTensor(device, desc, guard_bytes);
-  };
+  const auto guarded = [&](const TensorDesc& desc) { return GuardedTensor(device, desc, guards); };
   for (const TensorDesc& desc : layer.inputs()) {
     x_.push_back(guarded(desc));
     if (layer.is_sum() && !dx_.empty()) continue;
@@ -76,7 +75,7 @@ LayerRig::LayerRig(const Layer& layer, std::string_view id, const std::vector<Pa
     w_.push_back(guarded(p.desc));
     dw_.push_back(p.trained() ? guarded(p.desc) : GuardedTensor());
   }
-  state_ = GuardedBuffer(device, impl_->state_bytes(), guard_bytes);
+  state_ = GuardedBuffer(device, impl_->state_bytes(), guards);
 }
 
 void LayerRig::load(const LayerData& data) {
@@ -107,6 +106,15 @@ void LayerRig::reset() {
   }
   state_.poison();
   poison_workspaces();
+}
+
+void LayerRig::surround(GuardedBuffer::Band band) {
+  for (auto* tensors : {&x_, &y_, &dx_, &dy_, &w_, &dw_}) {
+    for (GuardedTensor& tensor : *tensors) tensor.buffer().surround(band);
+  }
+  for (auto& [pass, workspace] : workspaces_) workspace.surround(band);
+  state_.surround(band);
+  step_.surround(band);
 }
 
 void LayerRig::poison_workspaces() {

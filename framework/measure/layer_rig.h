@@ -21,11 +21,10 @@ class LayerRig {
  public:
   /// Makes implementation `id` for `layer` and prepares `passes`. REQUIRES: the layer and the
   /// context outlive this, `id` supports the passes, and no other rig of the same context is in
-  /// use between load() or reset() and the end of a run. Every buffer lies between guards of
-  /// `guard_bytes`, a workspace between wider ones.
+  /// use between load() or reset() and the end of a run. Every buffer lies between `guards`, a
+  /// workspace between wider bands.
   LayerRig(const Layer& layer, std::string_view id, const std::vector<Pass>& passes,
-           Context& context, const LayerSituation& situation,
-           size_t guard_bytes = GuardedBuffer::kGuardBytes);
+           Context& context, const LayerSituation& situation, const Guards& guards = {});
 
   const Layer& layer() const { return layer_; }
   const std::string& id() const { return id_; }
@@ -45,6 +44,8 @@ class LayerRig {
   /// Queues poisoning what `pass` writes. Buffers that it updates are as loaded again; a graph that
   /// captures this takes them from the data loaded now.
   void queue_poison(Pass pass);
+  /// Fills the bands around all buffers and workspaces (GuardedBuffer::surround).
+  void surround(GuardedBuffer::Band band);
   /// Poisons the workspaces of all passes: what one leaves there does not survive it.
   void poison_workspaces();
   /// What y is for a backward pass whose forward pass this implementation cannot run, as its

@@ -10,6 +10,7 @@
 #include "device/cache_flush.h"
 #include "device/step_graph.h"
 #include "device/stopwatch.h"
+#include "measure/changing_calls.h"
 #include "measure/process_state.h"
 
 namespace duet {
@@ -97,9 +98,7 @@ class Runner {
   }
   Workload workload() {
     return {[this](int64_t calls) {
-              if (!graph_)
-                return seconds_of(
-                    context_, [this] { queue(); }, calls);
+              if (!graph_) return changing_.seconds([this] { queue(); }, queued_, calls);
               const Running running(candidate_.id, candidate_.layer->type(), to_string(pass_));
               return seconds_of(
                   context_, [this] { graph_.launch(); }, calls);
@@ -119,6 +118,7 @@ class Runner {
       return Fault{FaultKind::kWrongWhenTimed,
                    "is right when examined and wrong after the timed runs: no time is given"};
     }
+    if (auto remembers = changing_.fault()) return remembers;
     if (!thoroughly) return {};
     std::string damage;
     for (const auto& rig : rigs_) damage += rig->damage();
@@ -177,8 +177,9 @@ class Runner {
   const CheckSets& sets_;
   const std::string code_;
   std::vector<std::unique_ptr<LayerRig>> rigs_;
-  std::vector<StepGraph> calls_;  // on a GPU: one of each rig
-  size_t queued_ = 0;             // on the CPU
+  ChangingCalls changing_{rigs_, pass_};  // on the CPU
+  std::vector<StepGraph> calls_;          // on a GPU: one of each rig
+  size_t queued_ = 0;                     // on the CPU
   int in_graph_ = 1;
   StepGraph graph_;
 };

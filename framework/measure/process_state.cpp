@@ -1,17 +1,25 @@
 #include "measure/process_state.h"
 
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
-#include <filesystem>
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <thread>
-#include <vector>
 
 #include "core/config.h"
 #include "core/error.h"
+#include "core/openmp.h"
+#include "core/running.h"
 #include "device/stopwatch.h"
 
 #if defined(__SSE2__)
@@ -49,10 +57,107 @@ size_t open_descriptors() {
   return count;
 }
 
+std::filesystem::path current_folder() {
+  std::error_code error;
+  return std::filesystem::current_path(error);
+}
+
 double processor_seconds() {
   timespec time;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// The numbers that name the entries of a folder of /proc.
+std::vector<pid_t> numbers_in(const char* folder) {
+  std::vector<pid_t> numbers;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    if (const int number = std::atoi(at->path().filename().c_str()); number > 0) {
+      numbers.push_back(number);
+    }
+  }
+  return numbers;
+}
+
+std::map<pid_t, cpu_set_t> affinities() {
+  std::map<pid_t, cpu_set_t> all;
+  for (const pid_t thread : numbers_in("/proc/self/task")) {
+    cpu_set_t set;
+    if (sched_getaffinity(thread, sizeof set, &set) == 0) all.emplace(thread, set);
+  }
+  return all;
+}
+
+std::array<struct sigaction, 65> handlers() {
+  std::array<struct sigaction, 65> all{};
+  for (int signal = 1; signal < static_cast<int>(all.size()); ++signal) {
+    sigaction(signal, nullptr, &all[static_cast<size_t>(signal)]);
+  }
+  return all;
+}
+
+sigset_t blocked_signals() {
+  sigset_t set;
+  pthread_sigmask(SIG_BLOCK, nullptr, &set);
+  return set;
+}
+
+constexpr int kIntervalTimers[] = {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF};
+
+// Interval timers that run, as -1 less their kind, and the ids of timer_create()'s.
+std::vector<int> running_timers() {
+  std::vector<int> timers;
+  for (const int kind : kIntervalTimers) {
+    itimerval value{};
+    getitimer(kind, &value);
+    if (value.it_value.tv_sec || value.it_value.tv_usec) timers.push_back(-1 - kind);
+  }
+  std::ifstream file("/proc/self/timers");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("ID:")) timers.push_back(std::atoi(line.c_str() + 3));
+  }
+  return timers;
+}
+
+void stop_timer(int timer) {
+  const itimerval none{};
+  if (timer < 0) {
+    setitimer(static_cast<__itimer_which_t>(-1 - timer), &none, nullptr);
+  } else {
+    syscall(SYS_timer_delete, timer);
+  }
+}
+
+// Those that live; the others are buried.
+std::vector<pid_t> children() {
+  std::vector<pid_t> all;
+  siginfo_t info{};
+  if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0) return all;  // there are none
+  const std::string own = std::to_string(getpid());
+  for (const pid_t process : numbers_in("/proc")) {
+    std::ifstream stat("/proc/" + std::to_string(process) + "/stat");
+    std::string text;
+    std::getline(stat, text);
+    const size_t name_end = text.rfind(')');  // then state and parent
+    if (name_end == std::string::npos || name_end + 4 > text.size()) continue;
+    if (text.compare(name_end + 4, own.size() + 1, own + " ") != 0) continue;
+    if (text[name_end + 2] != 'Z') all.push_back(process);
+  }
+  return all;
+}
+
+template <class T>
+std::vector<T> not_in(const std::vector<T>& known, std::vector<T> all) {
+  std::erase_if(all, [&](const T& each) {
+    return std::find(known.begin(), known.end(), each) != known.end();
+  });
+  return all;
+}
+
+std::string counted(size_t count, const std::string& one, const std::string& many) {
+  return count == 1 ? "1 " + one : std::to_string(count) + " " + many;
 }
 
 using std::chrono::milliseconds;
@@ -103,20 +208,34 @@ ProcessState::ProcessState(Context& context)
     : context_(context),
       rounding_(std::fegetround()),
       flushing_(flushing()),
+      openmp_threads_(openmp::threads()),
+      affinities_(affinities()),
+      folder_(current_folder()),
+      handlers_(handlers()),
+      blocked_(blocked_signals()),
+      timers_(running_timers()),
+      children_(children()),
       descriptors_(open_descriptors()),
       busy_(is_busy(milliseconds(2))) {
   std::fegetenv(&environment_);
+  prctl(PR_GET_CHILD_SUBREAPER, &adopted_before_);
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // so that a child's child is found too
   if (context.device() == Device::kCpu) return;
   context.synchronize();
   cache_ = gpu::persisting_cache(context.stream());
 }
+
+ProcessState::~ProcessState() { prctl(PR_SET_CHILD_SUBREAPER, adopted_before_); }
 
 std::string ProcessState::restore() {
   std::vector<std::string> changes;
   const auto note = [&](std::string text) {
     if (!text.empty()) changes.push_back(std::move(text));
   };
-  note(restore_floating_point());
+  note(end_children());
+  note(restore_signals());
+  note(restore_affinity());
+  note(restore_folder());
   if (context_.device() == Device::kGpu) note(restore_gpu());
   const size_t descriptors = open_descriptors();
   if (descriptors > descriptors_ + kManyDescriptors) {
@@ -127,14 +246,106 @@ std::string ProcessState::restore() {
     note("a thread that keeps computing, so that no time is sound");
     spoilt_ = true;
   }
+  // Last, as OpenMP's threads are busy for a while after their loop.
+  note(restore_floating_point());
+  note(restore_threads());
   return join(changes);
 }
 
 std::string ProcessState::restore_floating_point() {
-  const bool rounds = std::fegetround() != rounding_, flushes = flushing() != flushing_;
-  if (!rounds && !flushes) return "";
-  std::fesetenv(&environment_);
-  return rounds ? "another rounding mode" : "denormal numbers flushed to zero";
+  struct Threads {
+    const std::fenv_t& environment;
+    const int rounding;
+    const unsigned flushing;
+    std::atomic<int> round{0}, flush{0};
+  } threads{environment_, rounding_, flushing_};
+  const auto restore = [](void* data) {
+    auto& all = *static_cast<Threads*>(data);
+    const bool rounds = std::fegetround() != all.rounding, flushes = flushing() != all.flushing;
+    if (!rounds && !flushes) return;
+    ++(rounds ? all.round : all.flush);
+    std::fesetenv(&all.environment);
+  };
+  restore(&threads);
+  const bool here = threads.round + threads.flush > 0;
+  if (openmp::threads() > 0) openmp::in_every_thread(restore, &threads);
+  if (threads.round + threads.flush == 0) return "";
+  return std::string(threads.round > 0 ? "another rounding mode"
+                                       : "denormal numbers flushed to zero") +
+         (here ? "" : " in OpenMP's threads");
+}
+
+std::string ProcessState::restore_threads() {
+  const int now = openmp::threads();
+  if (openmp_threads_ == 0 || now == openmp_threads_) return "";
+  openmp::set_threads(openmp_threads_);
+  return std::to_string(now) + " threads of OpenMP where there were " +
+         std::to_string(openmp_threads_);
+}
+
+std::string ProcessState::restore_affinity() {
+  for (const char* asked : {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"}) {
+    if (std::getenv(asked)) return "";  // the runtime binds threads when it makes them
+  }
+  const auto own = affinities_.find(gettid());
+  if (own == affinities_.end()) return "";
+  size_t changed = 0;
+  for (const auto& [thread, set] : affinities()) {
+    const auto before = affinities_.find(thread);
+    const bool known = before != affinities_.end();
+    if (!known && context_.device() == Device::kGpu) continue;  // the driver's
+    const cpu_set_t& wanted = known ? before->second : own->second;
+    if (CPU_EQUAL(&set, &wanted)) continue;
+    ++changed;
+    sched_setaffinity(thread, sizeof wanted, &wanted);
+  }
+  if (changed == 0) return "";
+  return counted(changed, "thread", "threads") + " bound to other CPUs";
+}
+
+std::string ProcessState::restore_folder() {
+  std::error_code error;
+  if (folder_.empty() || current_folder() == folder_) return "";
+  std::filesystem::current_path(folder_, error);
+  return "another working folder";
+}
+
+std::string ProcessState::restore_signals() {
+  std::vector<std::string> changes;
+  const auto timers = not_in(timers_, running_timers());
+  for (const int timer : timers) stop_timer(timer);
+  if (!timers.empty())
+    changes.push_back(counted(timers.size(), "timer", "timers") + " that runs on");
+  const Handlers now = handlers();
+  for (size_t i = 1; i < now.size(); ++i) {
+    constexpr unsigned kOfTheLibrary = 0x04000000;  // SA_RESTORER, which who sets one adds
+    const auto changed = static_cast<unsigned>(now[i].sa_flags ^ handlers_[i].sa_flags);
+    if (now[i].sa_handler == handlers_[i].sa_handler && !(changed & ~kOfTheLibrary)) continue;
+    const auto signal = static_cast<int>(i);
+    sigaction(signal, &handlers_[i], nullptr);
+    changes.push_back(std::string("another handler of ") + strsignal(signal));
+  }
+  const sigset_t blocked = blocked_signals();
+  for (int signal = 1; signal < static_cast<int>(now.size()); ++signal) {
+    if (sigismember(&blocked, signal) == sigismember(&blocked_, signal)) continue;
+    pthread_sigmask(SIG_SETMASK, &blocked_, nullptr);
+    changes.emplace_back("other blocked signals");
+    break;
+  }
+  return join(changes);
+}
+
+std::string ProcessState::end_children() {
+  const auto made = not_in(children_, children());
+  if (made.empty()) return "";
+  spoilt_ = !Running::is_shared();  // other threads of a user's process may have made them
+  for (const pid_t child : made) {
+    if (spoilt_) break;
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  }
+  return counted(made.size(), "child process", "child processes") +
+         (spoilt_ ? "" : " (now killed)");
 }
 
 std::string ProcessState::restore_gpu() {

@@ -27,6 +27,12 @@ class Elf {
     return read<Elf64_Shdr>(header_.e_shoff + number * sizeof(Elf64_Shdr));
   }
   size_t sections() const { return header_.e_shnum; }
+  std::string_view name(const Elf64_Shdr& section) const {
+    const std::string_view names = content(this->section(header_.e_shstrndx));
+    if (section.sh_name >= names.size()) throw RunError("compiled code is damaged: a name");
+    const std::string_view rest = names.substr(section.sh_name);
+    return rest.substr(0, rest.find('\0'));
+  }
   std::string_view content(const Elf64_Shdr& section) const {
     return part(section.sh_offset, section.sh_size);
   }
@@ -88,6 +94,20 @@ std::vector<ElfSymbol> elf_symbols(std::string_view code) {
     }
   }
   return symbols;
+}
+
+uint64_t elf_variable_bytes(std::string_view code) {
+  const Elf elf(code);
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < elf.sections(); ++i) {
+    const Elf64_Shdr section = elf.section(i);
+    const bool variable = (section.sh_flags & SHF_ALLOC) && (section.sh_flags & SHF_WRITE);
+    const std::string_view name = elf.name(section);
+    // A block has the one and a thread the other while it runs.
+    if (name.starts_with(".nv.shared") || name.starts_with(".nv.local")) continue;
+    if (variable) bytes += section.sh_size;
+  }
+  return bytes;
 }
 
 }  // namespace duet

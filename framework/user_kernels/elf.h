@@ -1,6 +1,7 @@
 // Compiled code, an ELF file for a GPU or the host: its symbols, and the bytes of its variables.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,5 +18,7 @@ struct ElfSymbol {
 /// Throws RunError where it is no such file, whole or damaged. REQUIRES: `code` outlives what is
 /// returned.
 std::vector<ElfSymbol> elf_symbols(std::string_view code);
+/// Bytes that variables take as soon as the code is loaded, on a GPU of its memory.
+uint64_t elf_variable_bytes(std::string_view code);
 
 }  // namespace duet

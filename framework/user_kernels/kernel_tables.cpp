@@ -71,6 +71,7 @@ class Tables {
               [](const auto& a, const auto& b) { return a.line < b.line; });
     if (made_->launches.empty()) fail(nothing_text());
     for (const KernelLaunch& launch : made_->launches) check_extras(launch);
+    check_variables();
   }
 
  private:
@@ -179,6 +180,19 @@ class Tables {
         fail(launch.line, who + " takes a State; say how large: DUET_STATE(bytes)");
       }
     }
+  }
+
+  // Memory that is taken when the code is loaded, before anybody can see who takes it.
+  void check_variables() {
+    uint64_t most = size_t{file_.device == Device::kGpu ? 64u : 4u} << 20;
+    for (const auto* tensors : {&layer_.inputs(), &layer_.outputs()}) {
+      for (const TensorDesc& tensor : *tensors) most = std::max<uint64_t>(most, tensor.bytes());
+    }
+    const uint64_t bytes = elf_variable_bytes(made_->code);
+    if (bytes <= most) return;
+    fail("takes " + std::to_string(bytes >> 20) +
+         " MiB for variables of its own as soon as it is loaded; scratch memory belongs into "
+         "DUET_WORKSPACE, and what forward keeps into DUET_STATE");
   }
 
   void add(const BytesRow& row) {

@@ -127,9 +127,10 @@ class LostBuffer : public DoubleBase {
   using DoubleBase::DoubleBase;
   void run(Pass pass, const Run& run, const LayerTensors& tensors) override {
     LayerTensors t = tensors;
-    const Tensor& mean = tensors.w[2];
+    const size_t index = tensors.w.size() - 2;  // behind weight and bias, if there are any
+    const Tensor& mean = tensors.w[index];
     own_.assign(mean.data<float>(), mean.data<float>() + mean.elements());
-    t.w[2].memory = own_.data();
+    t.w[index].memory = own_.data();
     sound_->run(pass, run, t);
   }
 

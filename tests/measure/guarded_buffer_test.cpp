@@ -57,7 +57,7 @@ TEST(GuardedBuffer, GuardsReadAsNaN) {
 }
 
 TEST(GuardedBuffer, GuardsAreNoPoison) {
-  const GuardedBuffer buffer(Device::kCpu, 0, GuardedBuffer::kWideGuardBytes);
+  const GuardedBuffer buffer(Device::kCpu, 0, kWideGuards);
   const auto* words = static_cast<const uint32_t*>(buffer.address()) -
                       GuardedBuffer::kWideGuardBytes / sizeof(uint32_t);
   for (size_t i = 0; i < 2 * GuardedBuffer::kWideGuardBytes / sizeof(uint32_t); ++i) {

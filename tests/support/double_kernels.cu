@@ -8,6 +8,8 @@ __global__ void rare_fault_kernel(uint64_t* calls, uint32_t* out) {
   if (++*calls % 1000 == 0) out[0] ^= 1;
 }
 
+__global__ void larger_kernel(float* value, const float* other) { *value = fmaxf(*value, *other); }
+
 __global__ void delay_if_changed_kernel(const uint32_t* x, uint64_t count, uint32_t* kept) {
   bool changed = false;
   for (uint64_t i = 0; i < 4; ++i) {
@@ -23,6 +25,11 @@ __global__ void delay_if_changed_kernel(const uint32_t* x, uint64_t count, uint3
 
 void queue_rare_fault(Context& context, uint64_t* calls, void* out) {
   rare_fault_kernel<<<1, 1, 0, context.stream()>>>(calls, static_cast<uint32_t*>(out));
+  DUET_LAUNCHED();
+}
+
+void queue_larger(Context& context, float* value, const float* other) {
+  larger_kernel<<<1, 1, 0, context.stream()>>>(value, other);
   DUET_LAUNCHED();
 }
 

@@ -42,6 +42,7 @@ enum class Trick {
   kOneImageSize,
   kFirstTime,
   kNaNInGuard,
+  kReadsBeyond,
   kUnrepeatable,
   kMoreWorkspace,
   kWrongLater,
@@ -88,6 +89,7 @@ constexpr TrickRow kTricks[] = {
     {Trick::kOneImageSize, "one_image_size", FaultKind::kShapeBound},
     {Trick::kFirstTime, "first_time", FaultKind::kFirstTimeOnly},
     {Trick::kNaNInGuard, "nan_in_guard", FaultKind::kOverrun},
+    {Trick::kReadsBeyond, "reads_beyond", FaultKind::kOverrun},
     {Trick::kUnrepeatable, "unrepeatable", FaultKind::kUnrepeatable},
     {Trick::kMoreWorkspace, "more_workspace", FaultKind::kWorkspaceOverrun},
     {Trick::kWrongLater, "wrong_later", FaultKind::kWrongWhenTimed},
@@ -300,6 +302,7 @@ class Double : public DoubleBase {
     if (trick_ == Trick::kNaNInGuard) {
       run.context.queue_fill(static_cast<char*>(out.memory) + out.bytes(), 0xFF, 8);
     }
+    if (trick_ == Trick::kReadsBeyond) take_larger_beyond(run.context, out);
     if (trick_ == Trick::kMoreWorkspace) {
       run.context.queue_fill(static_cast<char*>(run.workspace) + run.workspace_bytes, 0x3C, 256);
     }
@@ -386,6 +389,18 @@ class Double : public DoubleBase {
     }
 #if DUET_WITH_CUDA
     queue_rare_fault(context, static_cast<uint64_t*>(memory(pass, context, 8)), out.memory);
+#endif
+  }
+
+  /// As a tile's largest value that takes in one more: fmax passes over a NaN.
+  static void take_larger_beyond(Context& context, const Tensor& out) {
+    float* values = out.data<float>();
+    if (context.device() == Device::kCpu) {
+      values[0] = std::fmax(values[0], values[out.elements()]);
+      return;
+    }
+#if DUET_WITH_CUDA
+    queue_larger(context, values, values + out.elements());
 #endif
   }
 

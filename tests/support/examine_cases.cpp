@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <list>
 
 #include "layers/layer_cases.h"
 #include "measure/measure_pass.h"
@@ -104,6 +105,7 @@ std::unique_ptr<Implementation> make_far_writer(const LinearProblem& problem, Co
 enum class Habit {
   kLeaks,
   kLeaksLittle,
+  kLeaksACall,       // 1 KiB, on the CPU
   kLeaksNowAndThen,  // as other processes on a busy GPU take memory
   kTakesWhenPrepared,
   kTakesInFirstCall,
@@ -138,6 +140,10 @@ class MemoryTaker : public DoubleBase {
     }
     sound_->run(pass, run, t);
     const Tensor& out = output(pass, t);
+    if (habit_ == Habit::kLeaksACall) {
+      static auto* leaked = new std::list<std::string>;
+      leaked->emplace_back(1 << 10, 'x');
+    }
     if (habit_ == Habit::kErrsRarely && ++calls_ % 100'000 == 0) {
       run.context.queue_fill(out.memory, 0, 4);
     }
@@ -195,6 +201,9 @@ void check_far_writes_are_caught(Device device) {
 
 void check_memory_is_watched(Device device) {
   check_linear(device, make_memory_taker<Habit::kLeaks>, "takes memory");
+  if (device == Device::kCpu) {
+    check_linear(device, make_memory_taker<Habit::kLeaksACall>, "takes memory");
+  }
   check_linear(device, make_memory_taker<Habit::kTakesWhenPrepared>, "takes memory");
   check_linear(device, make_memory_taker<Habit::kTakesInFirstCall>, "takes memory");
   check_linear(device, make_memory_taker<Habit::kIsFrugal>, "");

@@ -119,6 +119,21 @@ TEST_F(CpuKernels, WhatCannotBeWrittenIsToldWithTheReason) {
   EXPECT_EXIT(full([&] { compile_kernels(file, *layer); }), testing::ExitedWithCode(0), "");
 }
 
+TEST_F(CpuKernels, LargeVariablesAreRefused) {
+  const auto with = [&](const std::string& bytes) {
+    return relu("static float kept[" + bytes +
+                " / 4];\n"
+                "void forward(const float* x, float* y) {\n"
+                "  for (int i = 0; i < ELEMENTS; ++i) kept[i] = x[i];\n"
+                "  for (int i = 0; i < ELEMENTS; ++i) y[i] = kept[ELEMENTS - 1 - i];\n"
+                "}\n");
+  };
+  EXPECT_EQ(with("(1 << 20)").refusal, "");
+  const CompiledKernels large = with("(32 << 20)");
+  EXPECT_TRUE(has(large.refusal, "takes 32 MiB for variables of its own", "DUET_WORKSPACE"))
+      << large.refusal;
+}
+
 TEST_F(CpuKernels, ACompilerIsAskedForWhereThereIsNone) {
   const char* before = std::getenv("CXX");
   const std::string kept = before ? before : "";

@@ -173,6 +173,14 @@ class ActivationLayer : public LayerOf<ActivationLayer, ActivationProblem> {
                   float slope = 0.0f)
       : LayerOf(name, list), kind_(kind), slope_(slope) {}
 
+  bool change_option(size_t number) override {
+    const bool gelu = kind_ == ActivationKind::kGelu || kind_ == ActivationKind::kGeluTanh;
+    if (gelu) {
+      kind_ = kind_ == ActivationKind::kGelu ? ActivationKind::kGeluTanh : ActivationKind::kGelu;
+    }
+    slope_ += 0.125f;
+    return number == 0 && (gelu || kind_ == ActivationKind::kLeakyRelu);
+  }
   /// What the function's `gradient` takes.
   SavedTensors saved(Pass) const override {
     const bool from_y = kind_ == ActivationKind::kSigmoid || kind_ == ActivationKind::kTanh;

@@ -70,6 +70,13 @@ BatchNormParams BatchNormParams::read(ConfigReader& reader) {
   return params;
 }
 
+bool BatchNormParams::change_option(size_t number) {
+  if (number == 0) eps *= 100;  // less of it would not show
+  if (number == 1) affine = !affine;
+  if (number == 2) momentum = 1 - momentum;
+  return number < kOptions;
+}
+
 int64_t BatchNormProblem::inner() const {
   if (channels() == 1) return count();
   return x.shape.rank() == 4 && x.layout == Layout::kNCHW ? x.shape[2] * x.shape[3] : 1;

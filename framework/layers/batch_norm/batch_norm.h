@@ -31,6 +31,9 @@ struct BatchNormParams {
   bool affine = true;
 
   static BatchNormParams read(ConfigReader& reader);
+  static constexpr size_t kOptions = 3;
+  /// As Layer::change_option(), of kOptions.
+  bool change_option(size_t number);
 };
 
 /// Of all four. x, y, dx and dy have
@@ -83,6 +86,7 @@ class BatchNormLayer : public LayerOf<BatchNormLayer, BatchNormProblem> {
   /// Of rank 4 (batch_norm2d) or 2 (batch_norm1d).
   BatchNormLayer(ConfigReader& reader, int rank, bool relu);
 
+  bool change_option(size_t number) override { return params_.change_option(number); }
   /// With relu, each family keeps its own kind of state from forward.
   bool shares_state(std::string_view a, std::string_view b) const override;
   std::optional<std::string> untrainable() const override;

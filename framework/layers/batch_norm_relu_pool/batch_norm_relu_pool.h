@@ -27,6 +27,11 @@ class BatchNormReluPoolLayer : public LayerOf<BatchNormReluPoolLayer, BatchNormR
  public:
   explicit BatchNormReluPoolLayer(ConfigReader& reader);
 
+  bool change_option(size_t number) override {
+    constexpr size_t kOfNorm = BatchNormParams::kOptions;
+    return number < kOfNorm ? norm_.change_option(number)
+                            : pool_.change_option(number - kOfNorm, PoolKind::kMax);
+  }
   std::optional<std::string> untrainable() const override { return problem().norm.untrainable(); }
   SavedTensors saved(Pass) const override { return {.x = true}; }
   /// Where the two largest of a window, or the largest and 0, are nearly equal, in training or in

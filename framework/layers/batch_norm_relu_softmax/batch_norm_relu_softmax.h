@@ -28,6 +28,7 @@ class BatchNormReluSoftmaxLayer
  public:
   explicit BatchNormReluSoftmaxLayer(ConfigReader& reader);
 
+  bool change_option(size_t number) override { return norm_.change_option(number); }
   std::optional<std::string> untrainable() const override { return problem().norm.untrainable(); }
   /// Rows in which what relu reads is nearly 0 somewhere, in training or in evaluation: there the
   /// gradient of a feature depends on dy of the whole row.

@@ -91,6 +91,31 @@ Conv2dParams Conv2dParams::read(ConfigReader& reader) {
   return params;
 }
 
+bool Conv2dParams::change_option(size_t number) {
+  switch (number) {
+    case 0:
+      bias = !bias;
+      return true;
+    case 1:
+      make_uneven(stride);
+      return true;
+    case 2:
+      out_channels += groups;  // no multiple of a tile
+      return true;
+    case 3:
+      make_uneven(kernel);
+      return true;
+    case 4:
+      make_uneven(padding);
+      return true;
+    case 5:
+      make_uneven(dilation);
+      return true;
+    default:
+      return false;
+  }
+}
+
 std::string Conv2dProblem::to_string() const {
   const auto field = [](const char* name, int value) {
     return std::string(name) + "=" + std::to_string(value) + " ";

@@ -24,6 +24,9 @@ struct Conv2dParams {
   Init init = Init::kDefault;
 
   static Conv2dParams read(ConfigReader& reader);
+  static constexpr size_t kOptions = 6;
+  /// As Layer::change_option(), of kOptions.
+  bool change_option(size_t number);
 };
 
 /// All sizes of one convolution. Tensors: x N,C,H,W; w K,C/groups,R,S; b K; y N,K,P,Q, each in
@@ -68,6 +71,7 @@ class Conv2dLayer : public LayerOf<Conv2dLayer, Conv2dProblem> {
   explicit Conv2dLayer(ConfigReader& reader);
 
   double flops(Pass) const override { return 2.0 * static_cast<double>(problem().products()); }
+  bool change_option(size_t number) override { return params_.change_option(number); }
 
  protected:
   Conv2dProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions& options) override;

@@ -41,6 +41,11 @@ class Conv2dPoolReluLayer : public LayerOf<Conv2dPoolReluLayer, Conv2dPoolReluPr
   explicit Conv2dPoolReluLayer(ConfigReader& reader);
 
   double flops(Pass) const override { return 2.0 * static_cast<double>(problem().conv.products()); }
+  bool change_option(size_t number) override {
+    constexpr size_t kOfConv = Conv2dParams::kOptions;
+    return number < kOfConv ? params_.conv.change_option(number)
+                            : params_.pool.change_option(number - kOfConv, PoolKind::kMax);
+  }
   bool chooses_per_pass() const override { return false; }
   bool shares_state(std::string_view a, std::string_view b) const override;
   /// Where the two largest of a window, or the largest and 0, are nearly equal.

@@ -49,6 +49,11 @@ class DropoutLayer : public LayerOf<DropoutLayer, DropoutProblem> {
   explicit DropoutLayer(ConfigReader& reader)
       : LayerOf("dropout", dropout_impls()), p_(read_dropout_share(reader)) {}
 
+  bool change_option(size_t number) override {
+    p_ = p_ < 0.5f ? p_ + 0.25f : p_ / 2;
+    return number == 0;
+  }
+
  protected:
   DropoutProblem infer(const std::vector<TensorDesc>& inputs,
                        const LayerOptions& options) override {

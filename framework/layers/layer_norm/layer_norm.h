@@ -33,6 +33,12 @@ class LayerNormLayer : public LayerOf<LayerNormLayer, LayerNormProblem> {
  public:
   explicit LayerNormLayer(ConfigReader& reader);
 
+  bool change_option(size_t number) override {
+    if (number == 0) eps_ *= 100;  // less of it would not show
+    if (number == 1) affine_ = !affine_;
+    if (number == 2) axes_ = axes_ == 1 ? 2 : axes_ - 1;
+    return number < 3;
+  }
   SavedTensors saved(Pass) const override { return {.x = true}; }
   bool cancels() const override { return true; }
   std::vector<std::vector<double>> sizes(Pass pass, bool training,

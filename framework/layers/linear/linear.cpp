@@ -54,6 +54,12 @@ LinearParams LinearParams::read(ConfigReader& reader) {
   return params;
 }
 
+bool LinearParams::change_option(size_t number) {
+  if (number == 0) ++out_features;  // no multiple of a tile
+  if (number == 1) bias = !bias;
+  return number < 2;
+}
+
 std::string LinearProblem::to_string() const {
   return "n=" + std::to_string(n) + " in=" + std::to_string(in) + " out=" + std::to_string(out) +
          " bias=" + (bias ? "true" : "false") + " " + std::string(duet::to_string(math)) + " " +

@@ -16,6 +16,8 @@ struct LinearParams {
   Init init = Init::kDefault;
 
   static LinearParams read(ConfigReader& reader);
+  /// As Layer::change_option().
+  bool change_option(size_t number);
 };
 
 /// All sizes of one linear layer. Tensors, all row-major: x N,in; w out,in; b out; y N,out.
@@ -48,6 +50,7 @@ class LinearLayer : public LayerOf<LinearLayer, LinearProblem> {
   explicit LinearLayer(ConfigReader& reader);
 
   double flops(Pass) const override { return 2.0 * static_cast<double>(problem().products()); }
+  bool change_option(size_t number) override { return params_.change_option(number); }
 
  protected:
   LinearProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions& options) override;

@@ -17,6 +17,7 @@ class LinearReluLayer : public LayerOf<LinearReluLayer, LinearProblem> {
   explicit LinearReluLayer(ConfigReader& reader);
 
   double flops(Pass) const override { return 2.0 * static_cast<double>(problem().products()); }
+  bool change_option(size_t number) override { return params_.change_option(number); }
   /// backward_data finds dz made, which is as large as dy.
   SavedTensors saved(Pass pass) const override {
     const bool first = pass == Pass::kBackwardFilter;

@@ -90,6 +90,26 @@ Pool2dParams Pool2dParams::read(ConfigReader& reader, PoolKind kind, const std::
   return params;
 }
 
+bool Pool2dParams::change_option(size_t number, PoolKind kind) {
+  if (kind == PoolKind::kGlobalAverage) return false;
+  switch (number) {
+    case 0:
+      make_uneven(stride);
+      return true;
+    case 1:
+      make_uneven(kernel);
+      return true;
+    case 2:
+      make_uneven(padding);
+      return true;
+    case 3:
+      count_include_pad = !count_include_pad;
+      return kind == PoolKind::kAverage;
+    default:
+      return false;
+  }
+}
+
 std::string Pool2dProblem::to_string() const {
   const auto field = [](const char* name, int value) {
     return std::string(name) + "=" + std::to_string(value) + " ";

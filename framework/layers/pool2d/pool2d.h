@@ -33,6 +33,8 @@ struct Pool2dParams {
 
   /// The keys' names begin with `prefix`.
   static Pool2dParams read(ConfigReader& reader, PoolKind kind, const std::string& prefix = "");
+  /// As Layer::change_option().
+  bool change_option(size_t number, PoolKind kind);
 };
 
 /// A range of rows and one of columns, ends excluded.
@@ -99,6 +101,8 @@ std::vector<ShapeWord> pool2d_shape_words();
 class Pool2dLayer : public LayerOf<Pool2dLayer, Pool2dProblem> {
  public:
   Pool2dLayer(ConfigReader& reader, PoolKind kind);
+
+  bool change_option(size_t number) override { return params_.change_option(number, kind_); }
 
  protected:
   Pool2dProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions& options) override;

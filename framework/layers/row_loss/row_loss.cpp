@@ -39,6 +39,11 @@ class RowLossLayer : public LayerOf<RowLossLayer<kind>, RowLossProblem> {
     margin_ = reader.number("margin", 1.0, -kMostMargin, kMostMargin);
   }
 
+  bool change_option(size_t number) override {
+    if (number == 0) p_ = 3 - p_;
+    if (number == 1) margin_ += 0.5;
+    return kind == RowLossKind::kMultiMargin && number < 2;
+  }
   bool takes_labels() const override { return true; }
   SavedTensors saved(Pass) const override { return {.x = true}; }
 

@@ -66,6 +66,12 @@ class SoftmaxCrossEntropyLayer
     if (!(sum > 0.0)) reader.error("class_weights", "expected a number above 0 among them");
   }
 
+  bool change_option(size_t number) override {
+    if (number == 0) label_smoothing_ = label_smoothing_ < 0.5f ? label_smoothing_ + 0.25f : 0.125f;
+    if (number == 1) class_weights_.assign(static_cast<size_t>(inputs_[0].shape[1]), 0.5f);
+    if (number == 1) class_weights_.back() = 2.0f;
+    return number < 2;
+  }
   bool takes_labels() const override { return true; }
   std::span<const float> class_weights() const override { return class_weights_; }
   SavedTensors saved(Pass) const override { return {.x = true}; }
