@@ -491,7 +491,9 @@ TEST(Net, BatchNormReluAndPoolingAreABlock) {
       if (type.starts_with("batch_norm") || type == "relu" || type == "max_pool2d") {
         all.push_back(layer.name + " " + type + " " + layer.passes[0].id);
       }
-      if (layer.name.starts_with("norm")) EXPECT_EQ(layer.parameter_prefix, "norm");
+      if (layer.name.starts_with("norm")) {
+        EXPECT_EQ(layer.parameter_prefix, "norm");
+      }
     }
     return all;
   };

@@ -69,7 +69,7 @@ TEST(WeightsAtRest, AreNeverStale) {
     plain.training->weights().initialise(5);
     EXPECT_EQ(at_rest.training->evaluation().run().loss, plain.training->evaluation().run().loss);
     for (Weights* weights : {&at_rest.training->weights(), &plain.training->weights()}) {
-      const Parameter& last = weights->parameters().rbegin()[1];
+      const Parameter last = weights->parameters().rbegin()[1];
       std::vector<float> values = weights->read(last);
       values[0] += 1;
       weights->write(last, values);
