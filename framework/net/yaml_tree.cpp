@@ -4,11 +4,12 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <optional>
 #include <set>
 #include <sstream>
+
+#include "core/number_text.h"
 
 namespace duet {
 namespace {
@@ -205,10 +206,9 @@ void check_characters(const std::string& text) {
   mark.line = mark.column = 0;
   for (const char c : text) {
     if (is_control_character(c) && c != '\n' && c != '\r' && c != '\t') {
-      char code[8];
-      std::snprintf(code, sizeof code, "0x%02x", static_cast<unsigned char>(c));
-      throw YAML::Exception(
-          mark, std::string("a control character (") + code + "); is this a text file, in UTF-8?");
+      throw YAML::Exception(mark,
+                            printed("a control character (0x%02x); is this a text file, in UTF-8?",
+                                    static_cast<unsigned char>(c)));
     }
     mark.column = c == '\n' ? 0 : mark.column + 1;
     mark.line += c == '\n';
