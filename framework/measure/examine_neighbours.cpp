@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/interrupt.h"
+#include "core/running.h"
 #include "measure/classify.h"
 #include "measure/examine_checks.h"
 #include "measure/hard_data.h"
@@ -75,6 +76,7 @@ std::string finding(const ExamineSubject& subject, const Layer& layer, Kind kind
   const LayerSituation& situation = subject.check_data.situation;
   const auto& [data, expected] = subject.check_data.neighbours->of(layer, kind, situation, pass);
   const CheckSet set(layer, pass, data, expected, subject.context.device());
+  const RunningPlace place("on the neighbouring problem " + layer.problem_text());
   LayerRig rig(layer, subject.id, passes, subject.context, situation,
                GuardedBuffer::kWideGuardBytes);
   rig.load(set.data());
