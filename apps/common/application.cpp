@@ -5,6 +5,7 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -83,14 +84,41 @@ void keep_freed_memory() {
 #endif
 }
 
-}  // namespace
+// Whether run() has returned, or thrown: until then nobody but a kernel of a user's file calls exit().
+bool has_returned = false;
 
-int run_application(int (*run)(int argc, char** argv), int argc, char** argv) {
+// A child's parent tells how it ended.
+bool ends_unasked() { return !has_returned && !Running::is_shared(); }
+
+[[noreturn]] void end_process(int code) {
+  for (;;) syscall(SYS_exit_group, code);
+}
+
+void tell_of_exit() {
+  if (!ends_unasked()) return;
+  const std::string last = Running::last();
+  std::fprintf(
+      stderr,
+      "error: %s ended the process by exit(): the work is not done, and only what was saved "
+      "before is there; take the call out of its source\n",
+      last.empty() ? "code of a kernel file or a library" : last.c_str());
+  std::fflush(nullptr);
+  end_process(kExitFailure);
+}
+
+// Calls of exit() and quick_exit(); _exit() stands below.
+void watch_exits() {
+  std::atexit(tell_of_exit);
+  std::at_quick_exit(tell_of_exit);
+}
+
+int exit_code(int (*run)(int argc, char** argv), int argc, char** argv) {
   try {
     open_standard_descriptors();
     keep_freed_memory();
     set_program(argc > 0 ? argv[0] : nullptr);
     name_crashes();
+    watch_exits();
     signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit of a file's size fails with EFBIG
     const int code = run(argc, argv);
     // The last flush alone would not tell of an earlier one that failed.
@@ -101,6 +129,14 @@ int run_application(int (*run)(int argc, char** argv), int argc, char** argv) {
     std::fprintf(stderr, "error: %s\n", message_of(e).c_str());
     return exit_code_of(e);
   }
+}
+
+}  // namespace
+
+int run_application(int (*run)(int argc, char** argv), int argc, char** argv) {
+  const int code = exit_code(run, argc, argv);
+  has_returned = true;
+  return code;
 }
 
 std::optional<int> parse(CLI::App& app, int argc, char** argv) {
@@ -178,3 +214,11 @@ void set_up_logging(bool quiet) {
 }
 
 }  // namespace duet
+
+// In place of the C library's, for what is loaded, too: nothing calls them while an implementation runs
+// but its own code, and no handler is called then.
+extern "C" [[noreturn]] void _exit(int code) {
+  if (code == duet::kExitDone && duet::Running::runs()) duet::tell_of_exit();
+  duet::end_process(code);
+}
+extern "C" [[noreturn]] void _Exit(int code) { _exit(code); }

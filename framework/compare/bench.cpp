@@ -12,6 +12,7 @@
 #include "compare/bench_rows.h"
 #include "compare/bench_selection.h"
 #include "compare/bench_tables.h"
+#include "compare/distinct.h"
 #include "compare/format.h"
 #include "compare/kernel_tools.h"
 #include "compare/ladder.h"
@@ -32,6 +33,7 @@
 #include "core/write_file.h"
 #include "device/stopwatch.h"
 #include "net/table.h"
+#include "user_kernels/kernel_compiler.h"
 #include "user_kernels/user_kernels.h"
 
 namespace duet {
@@ -157,7 +159,13 @@ class Measuring {
       }
       if (ended.id.empty()) {
         const std::string work = begun_ ? begun_->work : "before the first row";
-        throw RunError(work + ": the measuring process " + end.text());
+        const std::string text = work + ": the measuring process " + end.text();
+        const bool again = begun_ && repeated_ != results_.rows.size();
+        if (!again) throw RunError(text);
+        repeated_ = results_.rows.size();
+        spdlog::warn("{}; none of its implementations did so alone, and it is measured again",
+                     text);
+        continue;
       }
       spdlog::warn("{}: {} {}; the others are measured without it", begun_->work, ended.id,
                    ended.text);
@@ -179,8 +187,8 @@ class Measuring {
     });
   }
 
-  // Whoever ran, where that is sure. A crash may also come of what another one did to its memory,
-  // so that they are run one by one then.
+  // Who hangs is named by its own process. All else may also come of what another one did before to its
+  // memory, by a thread or by a timer, so that they are run one by one then.
   BenchPart::Ended find_culprit(const ChildEnd& end) const {
     if (!begun_) return {};
     std::vector<std::string> ids = begun_->ids;
@@ -194,7 +202,7 @@ class Measuring {
       return BenchPart::Ended{static_cast<size_t>(begun_->problem.value), id, text};
     };
     const bool is_named = named != ids.end();
-    if (is_named && (end.signal == 0 || ids.size() == 1)) return ended(*named, end.text());
+    if (is_named && (!end.note.empty() || ids.size() == 1)) return ended(*named, end.text());
     if (is_named) std::rotate(ids.begin(), named, named + 1);
     for (const std::string& id : ids) {
       spdlog::info("{}: {} alone", begun_->work, id);
@@ -203,9 +211,10 @@ class Measuring {
       alone.environment = results_.environment;
       const ChildEnd again = run_child(alone, [](const BenchMessage&) {});
       InterruptGuard::check();
-      if (!again.finished) return ended(id, again.text());
+      const bool own_timer = again.timer && end.is_untimely();
+      if (!again.finished || own_timer) return ended(id, again.text());
     }
-    if (!is_named) return {};
+    if (!is_named || end.is_untimely()) return {};
     return ended(ids[0], end.text() + " beside the others, and not alone");
   }
 
@@ -236,6 +245,7 @@ class Measuring {
   BenchPart part_;
   BenchResults results_;
   std::optional<BenchMessage::Begun> begun_;  // the row in work
+  std::optional<size_t> repeated_;            // that ended a process, and nobody knows why
 };
 
 }  // namespace
@@ -349,10 +359,22 @@ int profile_ladder(const BenchOptions& options, const Ladder& ladder,
   return kExitDone;
 }
 
+// The implementations whose files cannot be compiled, as their rows say.
+std::string broken_files_of(const BenchResults& results) {
+  Distinct names;
+  for (const BenchRow& row : results.rows) {
+    for (const BenchRow::Unsupported& each : row.unsupported) {
+      if (each.broken) names.add(row.type + " " + each.implementation);
+    }
+  }
+  return join(names.texts());
+}
+
 }  // namespace
 
 int run_bench(const BenchOptions& given, std::ostream& out) {
   BenchOptions options = given;
+  set_compiler_patience(options.patience);
   const bool of_suites = !given.problems.suites.empty() || !given.from.empty();
   if (given.write && given.ladder.empty() && of_suites && given.summary.empty()) {
     options.summary = suites_page();
@@ -406,7 +428,12 @@ int run_bench(const BenchOptions& given, std::ostream& out) {
   if (!faults.empty()) spdlog::error("{}", faults);
   if (stopped) std::rethrow_exception(stopped);
   if (ladder && options.write) write_table(*ladder, results);
-  return faults.empty() || written != kExitDone ? written : kExitComparison;
+  if (written != kExitDone) return written;
+  if (!faults.empty()) return kExitComparison;
+  const std::string broken = broken_files_of(results);
+  if (broken.empty()) return kExitDone;
+  spdlog::error("cannot be compiled, and were not measured: {}", broken);
+  return kExitUnsupported;
 }
 
 }  // namespace duet

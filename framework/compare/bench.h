@@ -47,7 +47,8 @@ struct BenchOptions {
 
 /// Measures and prints each problem and pass as it is done, and of suites a summary; the results are
 /// written to `options.out`. With `once`, `sanitize`, `ncu` or `sass` nothing is measured or written. Returns kExitDone, or
-/// kExitComparison if an implementation was wrong anywhere. Throws duet::Error.
+/// kExitComparison if an implementation was wrong anywhere, or else kExitUnsupported if a file of kernels
+/// could not be compiled. Throws duet::Error.
 int run_bench(const BenchOptions& options, std::ostream& out);
 
 /// Measures alone, prints and writes nothing. With the environment of an earlier measurement its ceilings

@@ -226,7 +226,10 @@ class Bench {
     for (size_t i = 0; baseline && i < arms.size(); ++i) {
       if (i != *baseline) add_ratio(arms, i, *baseline, &row.ratios);
     }
-    for (const auto& [id, reason] : selection.unsupported) row.unsupported.push_back({id, reason});
+    for (const PassSelection::Unsupported& each : selection.unsupported) {
+      row.unsupported.push_back({each.id, each.reason});
+      if (each.broken) row.unsupported.back().broken = true;
+    }
     return row;
   }
 

@@ -64,7 +64,8 @@ PassSelection select(const Layer& layer, Pass pass, const Names& impls, Device d
       continue;
     }
     if (const auto reason = layer.unsupported(info.id, pass)) {
-      selection.unsupported.emplace_back(info.id, *reason);
+      const std::string id(info.id);
+      selection.unsupported.push_back({id, *reason, is_broken(layer, id)});
     } else {
       all.push_back({&layer, std::string(info.id)});
     }
@@ -160,10 +161,10 @@ std::vector<ProblemSelection> select(const std::vector<BenchProblem>& problems, 
       if (!is_wanted(pass, passes)) continue;
       PassSelection of_pass = select(*problem.layer, pass, impls, device, choice);
       any |= !of_pass.candidates.empty();
-      for (const auto& [id, reason] : of_pass.unsupported) {
+      for (const PassSelection::Unsupported& each : of_pass.unsupported) {
         reasons += "\n" + std::string(problem.layer->type()) + " " + std::string(to_string(pass)) +
-                   " " + id + ": " + reason;
-        mistaken |= is_mistaken(*problem.layer, id);
+                   " " + each.id + ": " + each.reason;
+        mistaken |= is_mistaken(*problem.layer, each.id);
       }
       if (of_pass.candidates.empty() && of_pass.unsupported.empty()) continue;
       selection.passes.push_back(std::move(of_pass));

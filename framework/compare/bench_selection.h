@@ -14,7 +14,11 @@ namespace duet {
 struct PassSelection {
   Pass pass;
   std::vector<Candidate> candidates;  // the baseline first: its ratios decide when to stop
-  std::vector<std::pair<std::string, std::string>> unsupported;  // id, reason
+  struct Unsupported {
+    std::string id, reason;
+    bool broken = false;  // its file cannot be compiled
+  };
+  std::vector<Unsupported> unsupported;
 };
 
 struct ProblemSelection {

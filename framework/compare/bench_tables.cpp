@@ -137,7 +137,9 @@ std::string bench_row_text(const BenchRow& row) {
       wrong += note(arm->implementation + (named ? "" : ": " + fault.kind), fault.text + picture);
     }
   }
-  for (const auto& [id, reason] : row.unsupported) unable += note(id, reason);
+  for (const BenchRow::Unsupported& each : row.unsupported) {
+    unable += note(each.implementation, each.reason);
+  }
   return head(row) + row_table(row) + (wrong.empty() ? "" : "wrong, and not timed:\n" + wrong) +
          (unable.empty() ? "" : "cannot do this:\n" + unable) + "again: " + as_started(row.repeat) +
          "\n";

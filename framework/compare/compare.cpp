@@ -22,6 +22,7 @@
 #include "core/program.h"
 #include "core/shell_word.h"
 #include "net/table.h"
+#include "user_kernels/kernel_compiler.h"
 
 namespace duet {
 
@@ -155,6 +156,7 @@ const std::vector<std::string>& compare_sections() {
 int run_compare(const CompareOptions& asked) {
   const FailOn fail_on = read_fail_on(asked.fail_on);
   check_options(asked);
+  set_compiler_patience(asked.patience);
   const CompareOptions options = with_report_possible(asked);
   std::exception_ptr stopped;
   const Results results =

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
+#include "core/number_text.h"
 #include "net/table.h"
 
 namespace duet {
@@ -17,18 +17,14 @@ std::string not_finite(double value) {
 constexpr double kMany = 1e15;  // more than a table has room for, or 64 bits for digits
 
 std::string fixed(double value, int decimals) {
-  char text[64];
-  if (std::fabs(value) >= kMany) return format_error(value);
-  std::snprintf(text, sizeof text, "%.*f", decimals, value);
-  return text;
+  return std::fabs(value) >= kMany ? format_error(value) : printed("%.*f", decimals, value);
 }
 
 // The decimals that leave `digits` significant digits of a value that is not 0, after rounding:
 // 9.996 has one digit before the point, but is written 10.0.
 int decimals_for(double value, int digits) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*e", digits - 1, std::fabs(value));
-  const int exponent = std::stoi(std::string(text).substr(std::string(text).find('e') + 1));
+  const std::string text = printed("%.*e", digits - 1, std::fabs(value));
+  const int exponent = std::stoi(text.substr(text.find('e') + 1));
   return digits - 1 - exponent;
 }
 
@@ -76,9 +72,7 @@ std::string format_share(double share) {
 std::string format_error(double value) {
   if (!std::isfinite(value)) return not_finite(value);
   if (value == 0) return "0";
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1e", value);
-  return text;
+  return printed("%.1e", value);
 }
 
 std::string format_near_one(double value) {

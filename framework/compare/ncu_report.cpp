@@ -1,11 +1,11 @@
 #include "compare/ncu_report.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <sstream>
 
 #include "compare/format.h"
+#include "core/number_text.h"
 
 namespace duet {
 namespace {
@@ -115,7 +115,7 @@ std::vector<ProfiledKernel> read_ncu_csv(const std::string& text) {
     std::string digits = fields[columns["Metric Value"]];
     std::erase(digits, ',');
     char* end = nullptr;
-    const double value = std::strtod(digits.c_str(), &end);
+    const double value = read_number(digits.c_str(), &end);
     if (end != digits.c_str() && *end == '\0') {
       kernels.back().metrics[fields[columns["Metric Name"]]] = value;
     }

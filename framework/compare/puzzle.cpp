@@ -3,8 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <iomanip>
 #include <ostream>
@@ -21,6 +19,7 @@
 #include "core/config.h"
 #include "core/error.h"
 #include "core/interrupt.h"
+#include "core/number_text.h"
 #include "core/program.h"
 #include "core/shell_word.h"
 #include "core/write_file.h"
@@ -297,7 +296,7 @@ std::string rungs_text(const BenchRow& row, const std::string& id) {
     arms.push_back(arm);
   }
   if (own >= arms.size()) return "";
-  std::ostringstream text;
+  TextStream text;
   text << "  the rungs, fastest first, timed in turns in short blocks:\n";
   for (size_t i = 0; i < arms.size(); ++i) {
     text << (i == own ? "  > " : "    ") << std::setw(10) << format_time(arms[i]->us.median)

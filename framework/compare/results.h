@@ -415,7 +415,10 @@ struct Results {
 struct BenchRow : MeasuredRow {
   struct Unsupported {
     std::string implementation, reason;
-    void fields(auto& f) { f("implementation", implementation)("reason", reason); }
+    std::optional<bool> broken = {};  // true: its file cannot be compiled
+    void fields(auto& f) {
+      f("implementation", implementation)("reason", reason).maybe("broken", broken);
+    }
   };
   std::optional<Place> baseline = {};
   std::vector<Unsupported> unsupported;

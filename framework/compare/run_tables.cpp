@@ -5,6 +5,7 @@
 
 #include "compare/result_tables.h"
 #include "compare/table_cells.h"
+#include "core/number_text.h"
 
 namespace duet {
 namespace {
@@ -32,10 +33,7 @@ double at(const std::vector<double>& values, size_t i) {
 
 // "+0.05" percentage points.
 std::string points(double difference) {
-  char text[32];
-  std::snprintf(text, sizeof text, std::fabs(difference) < 1e13 ? "%+.2f" : "%+.1e",
-                100 * difference);
-  return text;
+  return printed(std::fabs(difference) < 1e13 ? "%+.2f" : "%+.1e", 100 * difference);
 }
 
 /// A pass of a layer; nullptr where there is nothing to choose.

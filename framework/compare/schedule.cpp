@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <numeric>
 #include <utility>
+
+#include "core/number_text.h"
 
 namespace duet {
 namespace {
@@ -126,13 +127,8 @@ std::string TimeLeft::text(double share) {
   if (sections_.empty() || clock_() - told_ < 5) return "";
   told_ = clock_();
   const double left = seconds(share);
-  char text[48];
-  if (left < 90) {
-    std::snprintf(text, sizeof text, "about %.0f s left", std::max(1.0, std::round(left)));
-  } else {
-    std::snprintf(text, sizeof text, "about %.0f min left", std::round(left / 60));
-  }
-  return text;
+  if (left < 90) return printed("about %.0f s left", std::max(1.0, std::round(left)));
+  return printed("about %.0f min left", std::round(left / 60));
 }
 
 double expected_steps_seconds(const StepTimes& known, int64_t batch, const TimingPlan& plan) {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "compare/format.h"
 #include "core/error.h"
+#include "core/number_text.h"
 #include "core/xml_text.h"
 
 namespace duet {
@@ -84,11 +84,7 @@ std::vector<BarGroup> layer_groups(const LayersSection& section, size_t arms) {
   return groups;
 }
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
-}
+std::string number(double value) { return printed("%.6g", value); }
 
 std::string place(double x, double y) { return " x=\"" + number(x) + "\" y=\"" + number(y) + "\""; }
 

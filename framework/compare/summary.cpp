@@ -1,7 +1,6 @@
 #include "compare/summary.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "compare/distinct.h"
 #include "compare/fairness.h"
@@ -9,6 +8,7 @@
 #include "compare/table_cells.h"
 #include "core/config.h"
 #include "core/error.h"
+#include "core/number_text.h"
 
 namespace duet {
 namespace {
@@ -311,7 +311,7 @@ FailOn read_fail_on(const std::vector<std::string>& words) {
       const std::string text = word.substr(7);
       char* end = nullptr;
       fail_on.slower = true;
-      fail_on.ratio = std::strtod(text.c_str(), &end);
+      fail_on.ratio = read_number(text.c_str(), &end);
       if (text.empty() || *end || !(fail_on.ratio > 0) || !std::isfinite(fail_on.ratio)) {
         mistakes.push_back("--fail-on " + word +
                            ": expected a ratio above 0 after the colon, e.g. slower:0.95");

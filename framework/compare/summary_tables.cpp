@@ -5,6 +5,7 @@
 #include "compare/result_tables.h"
 #include "compare/table_cells.h"
 #include "core/config.h"
+#include "core/number_text.h"
 
 namespace duet {
 namespace {
@@ -44,11 +45,9 @@ std::optional<Figure> error_figure(const Results& results) {
 }
 
 Figure accuracy_figure(const Results& results, const TrainingDifference& d) {
-  char value[48], interval[64] = "";
-  std::snprintf(value, sizeof value, "%+.2f", 100 * d.accuracy_mean_difference);
-  if (!std::isnan(d.low) && !std::isnan(d.high)) {
-    std::snprintf(interval, sizeof interval, ", %+.2f to %+.2f", 100 * d.low, 100 * d.high);
-  }
+  const std::string value = printed("%+.2f", 100 * d.accuracy_mean_difference);
+  const bool known = !std::isnan(d.low) && !std::isnan(d.high);
+  const std::string interval = known ? printed(", %+.2f to %+.2f", 100 * d.low, 100 * d.high) : "";
   const Cell verdict = verdict_cell(d.verdict);
   return {
       "accuracy difference, points", value,

@@ -1,8 +1,8 @@
 #include "compare/table_cells.h"
 
 #include <algorithm>
-#include <cstdio>
 
+#include "core/number_text.h"
 #include "net/table.h"
 
 namespace duet {
@@ -94,10 +94,6 @@ std::string format_size(double bytes) {
   return format_bytes(static_cast<size_t>(bytes));
 }
 
-std::string format_value(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.5g", value);
-  return text;
-}
+std::string format_value(double value) { return printed("%.5g", value); }
 
 }  // namespace duet

@@ -132,8 +132,8 @@ std::string verdict_text(const BenchRow& row, const std::string& id,
                          const std::vector<KeptTime>& others, const EarlierTimes& earlier) {
   const MeasuredArm* arm = arm_of(row, id);
   if (!arm) {
-    for (const auto& [unable, reason] : row.unsupported) {
-      if (unable == id) return reason;
+    for (const BenchRow::Unsupported& each : row.unsupported) {
+      if (each.implementation == id) return each.reason;
     }
     return "not examined";
   }

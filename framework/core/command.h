@@ -1,6 +1,7 @@
-// Other programs: whether they are there, and what they say.
+// Finds external programs on PATH, runs them and returns their output.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -9,10 +10,18 @@ namespace duet {
 struct CommandResult {
   int code = 0;        // exit code, or 128 + the signal that ended it
   std::string output;  // standard output and standard error
+  std::string limit;   // that it was ended for: "has not ended after 2 s", or empty
 };
 
-/// Runs a command of the shell to its end. Throws RunError if it cannot be started.
-CommandResult run_command(const std::string& command);
+struct CommandLimits {
+  std::optional<std::chrono::milliseconds> patience = {};  // time in which this process is stopped
+                                                           // does not count
+  size_t output_bytes = 256 << 20;
+};
+
+/// Runs a command of the shell to its end, or until it exceeds a limit: it is killed then, with all that
+/// it has started. Throws RunError if it cannot be started, InterruptedError soon after an interrupt.
+CommandResult run_command(const std::string& command, const CommandLimits& limits = {});
 
 /// Of the environment: folders with a ':' between them.
 std::string path_variable();

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 
 #include "core/error.h"
+#include "core/number_text.h"
 #include "core/open_range.h"
 
 namespace duet {
@@ -85,7 +85,7 @@ std::optional<int64_t> parse_integer(const std::string& s) {
 
 std::optional<double> parse_number(const std::string& s) {
   char* end = nullptr;
-  const double value = std::strtod(s.c_str(), &end);
+  const double value = read_number(s.c_str(), &end);
   if (s.empty() || end != s.c_str() + s.size() || !std::isfinite(value)) return {};
   return value;
 }

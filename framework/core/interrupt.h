@@ -9,13 +9,17 @@ namespace duet {
 /// of any of them, ends the process at once, as if nobody listened; within 0.2 s it counts as the
 /// same one, because timeout(1) and others signal the process and then its group. Writing to a pipe
 /// that nobody reads is an error instead of the end: Ctrl-C also ends the `tee` that a log goes to.
-/// What was ignored when the guard was made stays ignored. One at a time.
+/// What was ignored when the guard was made stays ignored, and so is what a child of this process sends.
+/// One at a time.
 class InterruptGuard {
  public:
   InterruptGuard();
   ~InterruptGuard();  // not before 0.2 s after the first signal: it may come a second time
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+  /// From now on, in a child: a signal that it sends to itself ends it, as if nobody listened.
+  static void in_child();
 
   static bool requested();
   /// Throws InterruptedError if requested().

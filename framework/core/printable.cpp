@@ -1,6 +1,6 @@
 #include "core/printable.h"
 
-#include <cstdio>
+#include "core/number_text.h"
 
 namespace duet {
 namespace {
@@ -23,11 +23,8 @@ std::string printable(std::string_view text) {
     if (is_c1(text, i)) end_of_c1 = i + 2;
     if (shown.size() <= kMost - 3 && !continues_character(text[i])) whole = shown.size();
     const auto byte = static_cast<unsigned char>(text[i]);
-    char piece[8] = {text[i]};
-    if (byte < 0x20 || byte == 0x7f || i < end_of_c1) {
-      std::snprintf(piece, sizeof piece, "\\x%02x", byte);
-    }
-    shown += piece;
+    const bool control = byte < 0x20 || byte == 0x7f || i < end_of_c1;
+    shown += control ? printed("\\x%02x", byte) : std::string(1, text[i]);
   }
   return shown.size() <= kMost ? shown : shown.substr(0, whole) + "...";
 }

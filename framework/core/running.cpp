@@ -20,6 +20,8 @@ struct State {
   std::atomic<bool> runs = false;
   std::atomic<bool> limited = false;
   std::atomic<uint64_t> count = 0;
+  char place[256];
+  std::atomic<size_t> place_length = 0;
   char note[512];
   std::atomic<size_t> note_length = 0;
 };
@@ -56,10 +58,11 @@ class Line {
 void on_crash(int signal) {
   const auto* crash = std::find_if(std::begin(kCrashes), std::end(kCrashes),
                                    [&](const auto& each) { return each.signal == signal; });
-  const std::string_view last(state->text, state->length);
+  const std::string_view last(state->text, state->length), place(state->place, state->place_length);
   Line line;
   if (state->runs) {
-    line << "error: " << last << " crashed: " << crash->name << "\n";
+    line << "error: " << last << (place.empty() ? "" : " ") << place << " crashed: " << crash->name
+         << "\n";
   } else {
     line << "error: crashed: " << crash->name;
     if (!last.empty()) line << "; " << last << " ran last";
@@ -103,7 +106,11 @@ std::string Running::last() { return {state->text, state->length}; }
 
 std::string Running::last_id() { return {state->text, state->id_length}; }
 
+std::string Running::place() { return {state->place, state->place_length}; }
+
 uint64_t Running::count() { return state->count; }
+
+bool Running::runs() { return state->runs; }
 
 bool Running::is_limited() { return state->runs && state->limited; }
 
@@ -114,7 +121,7 @@ void Running::share() {
     if (memory != MAP_FAILED) state = new (memory) State;
   }
   state->runs = false;  // of a child that ended in the middle of it
-  state->length = state->id_length = state->note_length = 0;
+  state->length = state->id_length = state->place_length = state->note_length = 0;
 }
 
 bool Running::is_shared() { return state != &own; }
@@ -126,6 +133,14 @@ void Running::leave_note(std::string_view text) {
 }
 
 std::string Running::note() { return {state->note, state->note_length}; }
+
+RunningPlace::RunningPlace(std::string_view place) {
+  const size_t taken = std::min(place.size(), sizeof state->place);
+  std::memcpy(state->place, place.data(), taken);
+  state->place_length = taken;
+}
+
+RunningPlace::~RunningPlace() { state->place_length = 0; }
 
 std::string signal_text(int signal) {
   for (const auto& crash : kCrashes) {

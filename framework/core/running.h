@@ -21,8 +21,11 @@ class Running {
   /// Of the one that runs or, if none does, that ran last; empty if none has.
   static std::string last();
   static std::string last_id();
+  /// Of the RunningPlace that lives, or empty.
+  static std::string place();
   /// How many there have been.
   static uint64_t count();
+  static bool runs();
   /// Whether one is there that is no reference, which may take as long as it wants.
   static bool is_limited();
 
@@ -33,6 +36,16 @@ class Running {
   /// Why this process ends; for its parent.
   static void leave_note(std::string_view text);
   static std::string note();
+};
+
+/// While one of these lives, what runs does so there: "on the neighbouring problem x=3x4". They do not
+/// nest.
+class RunningPlace {
+ public:
+  explicit RunningPlace(std::string_view place);
+  ~RunningPlace();
+  RunningPlace(const RunningPlace&) = delete;
+  RunningPlace& operator=(const RunningPlace&) = delete;
 };
 
 /// From now on a SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT first writes to standard error which

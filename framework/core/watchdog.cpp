@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/number_text.h"
 #include "core/running.h"
 
 namespace duet {
@@ -18,27 +19,22 @@ std::atomic<int> waits = 0;        // that have not ended
 
 [[noreturn]] void end_process(std::chrono::milliseconds patience) {
   const double seconds = std::chrono::duration<double>(patience).count();
-  const std::string last = Running::last();
-  char text[400];
+  const std::string time = printed("%g s", seconds), last = Running::last();
   if (Running::is_shared()) {  // the parent tells, and may go on
-    std::snprintf(text, sizeof text,
-                  waits > 0 ? "%s ran last, and the GPU has not finished its work for %g s"
-                            : "%s has not ended after %g s",
-                  Running::last_id().c_str(), seconds);
-    Running::leave_note(text);
+    Running::leave_note(Running::last_id() +
+                        (waits > 0 ? " ran last, and the GPU has not finished its work for "
+                                   : " has not ended after ") +
+                        time);
     _exit(kExitFailure);
   }
-  if (waits > 0) {
-    std::snprintf(text, sizeof text,
-                  "the GPU has not finished its work for %g s%s%s; nothing more can run on it in "
-                  "this process",
-                  seconds, last.empty() ? "" : "; last ran ", last.c_str());
-  } else {
-    std::snprintf(text, sizeof text, "%s has not ended after %g s", last.c_str(), seconds);
-  }
-  std::fprintf(stderr,
-               "error: %s. What was measured before is in the file of --out, if one was named\n",
-               text);
+  const std::string text = waits > 0 ? "the GPU has not finished its work for " + time +
+                                           (last.empty() ? "" : "; last ran ") + last +
+                                           "; nothing more can run on it in this process"
+                                     : last + " has not ended after " + time;
+  const std::string place = Running::place();
+  std::fprintf(
+      stderr, "error: %s%s%s. What was measured before is in the file of --out, if one was named\n",
+      text.c_str(), place.empty() ? "" : " ", place.c_str());
   std::fflush(stderr);
   _exit(kExitFailure);  // destructors would wait, too
 }

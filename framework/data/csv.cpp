@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <optional>
 #include <stdexcept>
 
 #include "core/config.h"
 #include "core/error.h"
+#include "core/number_text.h"
 #include "core/printable.h"
 #include "data/data_memory.h"
 #include "data/text_lines.h"
@@ -31,8 +31,7 @@ std::optional<float> finite_number(std::string_view text) {
   const char* end = text.data() + text.size();
   const auto [parsed, error] = std::from_chars(text.data(), end, value);
   if (parsed != end || (error != std::errc() && error != std::errc::result_out_of_range)) return {};
-  if (error != std::errc())
-    value = std::strtod(std::string(text).c_str(), nullptr);  // 0 or infinite
+  if (error != std::errc()) value = read_number(std::string(text).c_str());  // 0 or infinite
   const auto number = static_cast<float>(value);
   return std::isfinite(number) ? std::optional(number) : std::nullopt;
 }

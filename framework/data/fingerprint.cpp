@@ -1,7 +1,8 @@
 #include "data/fingerprint.h"
 
-#include <cstdio>
 #include <cstring>
+
+#include "core/number_text.h"
 
 namespace duet {
 namespace {
@@ -47,9 +48,7 @@ std::string fingerprint(const Dataset& dataset) {
     for (const ImageFacts& facts : split->facts) hash.add(&facts.hash, sizeof facts.hash);
     if (dataset.numbers) hash.add(split->numbers.data(), split->numbers.size() * sizeof(float));
   }
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash.value()));
-  return text;
+  return printed("%016llx", static_cast<unsigned long long>(hash.value()));
 }
 
 }  // namespace duet

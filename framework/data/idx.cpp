@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <new>
 #include <string>
 
 #include "core/error.h"
+#include "core/number_text.h"
 #include "data/dataset_file.h"
 #include "device/device.h"
 
@@ -25,11 +25,7 @@ constexpr size_t kUnsizedChunk = size_t{1} << 20;
                   (file.extension() == ".gz" ? " of the unpacked data: " : ": ") + what);
 }
 
-std::string hex(uint8_t byte) {
-  char text[8];
-  std::snprintf(text, sizeof text, "0x%02x", byte);
-  return text;
-}
+std::string hex(uint8_t byte) { return printed("0x%02x", byte); }
 
 std::string dims_text(const std::vector<int64_t>& dims) {
   std::string text;

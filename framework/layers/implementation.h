@@ -41,7 +41,8 @@ struct LayerTensors {
   std::vector<Tensor> dy;
   std::vector<Tensor> w;   // parameters, in parameters() order
   std::vector<Tensor> dw;  // their gradients; falsy for a buffer
-  Tensor state;            // state_bytes() kept from forward to backward (bytes, kUInt8)
+  Tensor state;            // state_bytes() kept from forward to backward (bytes, kUInt8); backward
+                           // passes may run several times behind one forward, and leave it as it is
 };
 
 /// One way to compute one layer on one problem. Made before the first step; run() only queues work

@@ -1,8 +1,8 @@
 #include "measure/agreement.h"
 
 #include <algorithm>
-#include <cstdio>
 
+#include "core/number_text.h"
 #include "measure/comparison_sums.h"
 #include "measure/layer_data.h"
 
@@ -21,32 +21,26 @@ constexpr Inexact kInexact[] = {
     {"conv2d", "cudnn_cufft", true, "the roots of unity are no whole numbers"},
 };
 
-std::string format(const char* pattern, double a, double b = 0) {
-  char text[128];
-  std::snprintf(text, sizeof text, pattern, a, b);
-  return text;
-}
-
 }  // namespace
 
 std::string Limit::to_string() const {
-  const std::string stored = storage > 0 ? format(", stored to %.3g", storage) : "";
+  const std::string stored = storage > 0 ? printed(", stored to %.3g", storage) : "";
   switch (kind) {
     case Kind::kExact:
       return "exact";
     case Kind::kRms:
-      return format("RMS %.3g of the size, an element %.3g of its own", rms, kWorstElement * rms) +
+      return printed("RMS %.3g of the size, an element %.3g of its own", rms, kWorstElement * rms) +
              stored;
     case Kind::kElementwise:
-      return format("atol %.3g + rtol %.3g", atol, rtol) + stored;
+      return printed("atol %.3g + rtol %.3g", atol, rtol) + stored;
   }
   return "?";
 }
 
 std::string Agreement::to_string() const {
-  return format("max error %.6g, RMS-relative %.6g", max_error, rms_relative) +
-         format(", %.4g%% of limit, ", 100 * share_of_limit) +
-         format("worst: expected %.9g, found %.9g", expected, found);
+  return printed("max error %.6g, RMS-relative %.6g", max_error, rms_relative) +
+         printed(", %.4g%% of limit, ", 100 * share_of_limit) +
+         printed("worst: expected %.9g, found %.9g", expected, found);
 }
 
 Agreement compare(const std::vector<double>& expected, const std::vector<double>& found,

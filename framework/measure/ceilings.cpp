@@ -3,11 +3,11 @@
 #include <cblas.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <vector>
 
+#include "core/number_text.h"
 #include "core/parallel.h"
 #include "core/single_threaded_blas.h"
 #include "measure/measure_pass.h"
@@ -109,12 +109,11 @@ double least_seconds(const Ceilings& ceilings, Device device, const Layer& layer
 }
 
 Fault impossible_time(const std::string& what, double seconds, double least) {
-  char text[160];
-  std::snprintf(text, sizeof text,
-                "takes %.3g us for %s, and nothing on this machine does that in less than %.3g us: "
-                "it computes something else, and no time is given",
-                1e6 * seconds, what.c_str(), 1e6 * least);
-  return {FaultKind::kImpossiblyFast, text};
+  return {
+      FaultKind::kImpossiblyFast,
+      printed("takes %.3g us for %s, and nothing on this machine does that in less than %.3g us: "
+              "it computes something else, and no time is given",
+              1e6 * seconds, what.c_str(), 1e6 * least)};
 }
 
 void refuse_impossible_times(PassMeasurement& measurement, double least) {

@@ -1,8 +1,8 @@
 #include "measure/changing_calls.h"
 
 #include <algorithm>
-#include <cstdio>
 
+#include "core/number_text.h"
 #include "device/stopwatch.h"
 #include "measure/statistics.h"
 #include "measure/timing.h"
@@ -67,11 +67,10 @@ double ChangingCalls::seconds(const std::function<void()>& queue, size_t first, 
 
 std::optional<Fault> ChangingCalls::fault() const {
   if (changed_.size() < kFewestSamples || !is_longer(changed_, same_, kBehindChange)) return {};
-  char text[120];
-  std::snprintf(text, sizeof text, "%.4g us, and %.4g us behind a change of one bit",
-                1e6 * summarise(same_).median, 1e6 * summarise(changed_).median);
+  const std::string text = printed("%.4g us, and %.4g us behind a change of one bit",
+                                   1e6 * summarise(same_).median, 1e6 * summarise(changed_).median);
   return Fault{FaultKind::kRemembers,
-               std::string("remembers earlier results: while it was timed a call took ") + text +
+               "remembers earlier results: while it was timed a call took " + text +
                    " of its data; in a training all of them change, so that no time is given"};
 }
 

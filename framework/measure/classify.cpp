@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
+#include "core/number_text.h"
 #include "measure/wrong_elements.h"
 
 namespace duet {
@@ -53,12 +53,6 @@ Counts count(const TensorResult& tensor, const NamedValues& output, const NamedV
     if (poison || not_finite) counts.states[i] = ElementState::kNotFinite;
   }
   return counts;
-}
-
-std::string printed(const char* pattern, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, pattern, value);
-  return text;
 }
 
 }  // namespace

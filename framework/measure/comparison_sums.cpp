@@ -100,8 +100,10 @@ Agreement agreement_of(const ComparisonSums& sums, const ReferenceSums& referenc
     const double walk = kOneRounding * limit.storage * std::sqrt(reference.square) +
                         limit.rms * std::sqrt(reference.size_square);
     // Values that are all within `atol` of zero may be cut off to zero.
-    const double absolute = limit.kind == Limit::Kind::kElementwise ? limit.atol * reference.finite : 0;
-    const double allowed = kShortfall * limit.storage * reference.magnitude + kWalk * walk + absolute;
+    const double absolute =
+        limit.kind == Limit::Kind::kElementwise ? limit.atol * reference.finite : 0;
+    const double allowed =
+        kShortfall * limit.storage * reference.magnitude + kWalk * walk + absolute;
     const double share = std::abs(sums.shortfall) / allowed;
     a.cut_off = share > 1 && a.share_of_limit <= 1;
     if (allowed > 0) a.share_of_limit = std::max(a.share_of_limit, share);

@@ -64,6 +64,11 @@ class Examiner {
     if (result_.passed()) neighbours = supported_neighbours(layer_, id_, pass_);
     const ExamineSubject subject = {layer_, id_, pass_, check_data_, sets, context_, neighbours};
     if (result_.passed()) add(find_shape_bound(subject));
+    if (!result_.passed() && result_.faults.back().kind == FaultKind::kShapeBound) {
+      // State that all instances of a shape share is wrong on others, too: it is named as what it is.
+      if (auto shared = find_shared_state(subject, rig_))
+        result_.faults.back() = std::move(*shared);
+    }
     if (result_.passed()) add(find_data_bound(subject));
     if (result_.passed()) add(find_shared_state(subject, rig_));
     if (result_.passed()) add(find_thread_bound(subject, rig_));
@@ -243,6 +248,11 @@ class Examiner {
                  ? "returns early: its stream was done before its output was there; it runs on "
                    "another stream"
                  : "returns early: its output was written after run() had returned";
+    } else if (result_.passed() && !there && uses_up_state()) {
+      return add(
+          FaultKind::kUsesUpState,
+          "uses up what forward left for it: its first call behind a forward is right, and "
+          "the second one is wrong; backward passes may run several times (implementation.h)");
     } else if (result_.passed() && !there) {
       what =
           "returns early: it did not wait for the work queued before it, which then overwrote its "
@@ -255,6 +265,18 @@ class Examiner {
     if (what.empty()) return;
     result_.faults.clear();  // whatever else was found is a consequence
     add(FaultKind::kReturnsEarly, what);
+  }
+
+  /// Whether a second backward pass behind a forward is wrong, although nothing is queued before it.
+  bool uses_up_state() {
+    if (passes_through(layer_, id_, pass_).size() == 1) return false;
+    rig_.load(first_.data());
+    run_through(rig_, first_);
+    rig_.queue_poison(pass_);
+    context_.synchronize();
+    rig_.run(pass_);
+    if (context_.device() == Device::kCpu) wait_for_threads();
+    return !all_agree(hold_to(first_, rig_));
   }
 
   /// For those that a run has left behind: a busy machine may hold them back for long.

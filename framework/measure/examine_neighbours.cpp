@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/interrupt.h"
+#include "core/running.h"
 #include "measure/classify.h"
 #include "measure/examine_checks.h"
 #include "measure/hard_data.h"
@@ -135,7 +136,8 @@ using Kind = NeighbourReferences::Kind;
 class OnNeighbour {
  public:
   OnNeighbour(const ExamineSubject& subject, const Layer& layer, Kind kind)
-      : entry_(subject.check_data.neighbours->of(layer, kind, subject.check_data.situation,
+      : place_("on the neighbouring problem " + layer.problem_text()),
+        entry_(subject.check_data.neighbours->of(layer, kind, subject.check_data.situation,
                                                  subject.pass)),
         set_(layer, subject.pass, entry_.data, entry_.expected, subject.context.device()),
         rig_(layer, subject.id, passes_through(subject.layer, subject.id, subject.pass),
@@ -156,6 +158,7 @@ class OnNeighbour {
 
  private:
   std::string wrong_values() {
+    const RunningPlace place(place_);
     rig_.load(set_.data());
     run_through(rig_, set_);
     const auto tensors = hold_to(set_, rig_);
@@ -163,6 +166,7 @@ class OnNeighbour {
     return classify(tensors, rig_.outputs(set_.pass()), set_.outputs()).text;
   }
 
+  const std::string place_;
   const NeighbourReferences::Entry& entry_;
   const CheckSet set_;
   LayerRig rig_;

@@ -1,11 +1,11 @@
 // Many calls: the same bits from the same data, and the same time for other data.
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <ctime>
 #include <thread>
 
 #include "core/interrupt.h"
+#include "core/number_text.h"
 #include "device/step_graph.h"
 #include "device/stopwatch.h"
 #include "measure/changing_calls.h"
@@ -283,11 +283,11 @@ class Repeater {
                                      context_.device() == Device::kGpu ? kToSameOnGpu : kToSame);
     const bool than_plain = is_longer(samples.changing, samples.plain, kToPlain);
     if (!than_same && !than_plain) return {};
-    char text[160];
-    std::snprintf(text, sizeof text, "%.4g us on %s, and %.4g us on data that change",
-                  1e6 * summarise(than_same ? samples.same : samples.plain).median,
-                  than_same ? "the same data" : "the same data back to back",
-                  1e6 * summarise(samples.changing).median);
+    const std::string text =
+        printed("%.4g us on %s, and %.4g us on data that change",
+                1e6 * summarise(than_same ? samples.same : samples.plain).median,
+                than_same ? "the same data" : "the same data back to back",
+                1e6 * summarise(samples.changing).median);
     return Fault{FaultKind::kRemembers,
                  std::string("remembers earlier results: a call takes ") + text +
                      " from call to call, as in a training; while it is timed nothing changes, so "

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/interrupt.h"
+#include "core/running.h"
 #include "measure/classify.h"
 #include "measure/examine_checks.h"
 
@@ -85,6 +86,8 @@ std::optional<Fault> find_state_of_neighbours(const ExamineSubject& subject, Lay
   const auto passes = passes_through(subject.layer, subject.id, subject.pass);
   for (const auto& neighbour : subject.neighbours) {
     rig.load(subject.sets.first.data());
+    const RunningPlace place("beside an instance for the neighbouring problem " +
+                             neighbour->problem_text());
     LayerRig other(*neighbour, subject.id, passes, subject.context, check_data.situation,
                    guards_at(Side::kBefore));
     other.load(

@@ -23,6 +23,7 @@ constexpr Row kRows[] = {
     {kFirstTimeOnly, "first time only"},
     {kUnrepeatable, "not deterministic"},
     {kReturnsEarly, "returns early"},
+    {kUsesUpState, "uses up state"},
     {kNotInGraph, "not in a graph"},
     {kChangesInput, "changes its input"},
     {kSharedState, "shares state"},

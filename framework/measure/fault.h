@@ -18,6 +18,7 @@ enum class FaultKind {
   kFirstTimeOnly,     // right once, then wrong
   kUnrepeatable,      // two runs on the same data differ
   kReturnsEarly,      // work goes on when its stream is done, or is not on its stream
+  kUsesUpState,       // a second backward pass behind one forward is wrong
   kNotInGraph,        // wrong, or refused, when captured and replayed
   kChangesInput,      // writes to x, w, dy, in a backward pass y, or another pass's gradient
   kSharedState,       // wrong while another instance is at work

@@ -1,11 +1,11 @@
 #include "measure/measure_pass.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <memory>
 
 #include "core/error.h"
+#include "core/number_text.h"
 #include "core/running.h"
 #include "device/cache_flush.h"
 #include "device/step_graph.h"
@@ -194,12 +194,10 @@ double workspaces_beside(double others, const Candidate& candidate, const Implem
   }
   const double timed = others + each * static_cast<double>(copies_of(*candidate.layer, context));
   if (std::max(2 * each, timed) <= room) return timed;
-  char text[200];
-  std::snprintf(text, sizeof text,
-                "takes a workspace of %.4g MiB, several at a time beside %.4g MiB of others, and "
-                "there is room for %.4g MiB; name fewer implementations, or choose a smaller batch",
-                each / (1 << 20), others / (1 << 20), std::max(room, 0.0) / (1 << 20));
-  throw OutOfMemoryError(text);
+  throw OutOfMemoryError(
+      printed("takes a workspace of %.4g MiB, several at a time beside %.4g MiB of others, and "
+              "there is room for %.4g MiB; name fewer implementations, or choose a smaller batch",
+              each / (1 << 20), others / (1 << 20), std::max(room, 0.0) / (1 << 20)));
 }
 
 /// A candidate that is right, while it is timed.

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <iomanip>
-#include <sstream>
+
+#include "core/number_text.h"
 
 namespace duet {
 namespace {
@@ -150,7 +151,7 @@ class Picture {
         rows.name.empty() ? "" : short_name(rows) + "\\" + short_name(columns);
     const auto label_width =
         static_cast<int>(std::max(corner.size(), std::to_string(rows.size - 1).size()));
-    std::ostringstream text;
+    TextStream text;
     text << "\n" << std::setw(label_width) << corner << " ";
     // The last digit of each index.
     for (size_t i = 0; i < cells[0].size(); ++i) {

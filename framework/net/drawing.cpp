@@ -1,9 +1,9 @@
 #include "net/drawing.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <set>
 
+#include "core/number_text.h"
 #include "core/xml_text.h"
 #include "net/table.h"
 
@@ -112,11 +112,7 @@ class Placement {
   std::vector<Lane> lanes_;
 };
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", value);
-  return text;
-}
+std::string number(double value) { return printed("%g", value); }
 
 std::string attribute(const char* name, double value) {
   return std::string(" ") + name + "=\"" + number(value) + "\"";

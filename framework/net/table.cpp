@@ -1,8 +1,9 @@
 #include "net/table.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
+
+#include "core/number_text.h"
 
 namespace duet {
 namespace {
@@ -17,9 +18,7 @@ std::string id_text(const PassChoice& choice) {
 }
 
 std::string microseconds_text(double us) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.*f", us < 10 ? 2 : us < 100 ? 1 : 0, us);
-  return text;
+  return printed("%.*f", us < 10 ? 2 : us < 100 ? 1 : 0, us);
 }
 
 // "4.40 us; cudnn 22.3; custom_naive far slower; custom_mine failed the check".
@@ -131,17 +130,11 @@ std::string json_text(const nlohmann::json& value, int indent) {
 }
 
 std::string format_bytes(size_t bytes) {
-  char text[32];
-  if (bytes < 1024) {
-    std::snprintf(text, sizeof text, "%zu B", bytes);
-  } else if (bytes < (1u << 20)) {
-    std::snprintf(text, sizeof text, "%.1f KiB", static_cast<double>(bytes) / 1024);
-  } else if (bytes < (10ull << 30)) {
-    std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
-  } else {
-    std::snprintf(text, sizeof text, "%.1f GiB", static_cast<double>(bytes) / (1 << 30));
-  }
-  return text;
+  const auto size = static_cast<double>(bytes);
+  if (bytes < 1024) return std::to_string(bytes) + " B";
+  if (bytes < (1u << 20)) return printed("%.1f KiB", size / 1024);
+  if (bytes < (10ull << 30)) return printed("%.1f MiB", size / (1 << 20));
+  return printed("%.1f GiB", size / (1 << 30));
 }
 
 std::string format_count(int64_t count) {

@@ -4,12 +4,12 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <optional>
 #include <set>
 #include <sstream>
 
+#include "core/number_text.h"
 #include "core/utf8.h"
 
 namespace duet {
@@ -211,13 +211,11 @@ void check_characters(const std::string& text) {
     const char c = text[i];
     const bool control = is_control_character(c) && c != '\n' && c != '\r' && c != '\t';
     if (control || i == not_utf8) {
-      char code[8];
-      std::snprintf(code, sizeof code, "0x%02x", static_cast<unsigned char>(c));
-      throw YAML::Exception(mark, control
-                                      ? std::string("a control character (") + code +
-                                            "); is this a text file, in UTF-8?"
-                                      : std::string("a byte (") + code +
-                                            ") that is not UTF-8; save the text in that encoding");
+      throw YAML::Exception(
+          mark,
+          printed(control ? "a control character (0x%02x); is this a text file, in UTF-8?"
+                          : "a byte (0x%02x) that is not UTF-8; save the text in that encoding",
+                  static_cast<unsigned char>(c)));
     }
     mark.column = c == '\n' ? 0 : mark.column + 1;
     mark.line += c == '\n';

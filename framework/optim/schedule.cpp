@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <string>
+
+#include "core/number_text.h"
 
 namespace duet {
 namespace {
@@ -94,8 +95,7 @@ std::string Schedule::misfit(double learning_rate, int64_t steps_per_epoch, int6
   if (is_zero(0) && is_zero(last / 2) && is_zero(last)) {
     return "the learning rate is 0 at every step: no weight changes";
   }
-  char rate[32];
-  std::snprintf(rate, sizeof rate, "%.3g", static_cast<double>(of_steps.rate(last)));
+  const std::string rate = printed("%.3g", static_cast<double>(of_steps.rate(last)));
   const std::string ended = "the training at step " + at(steps) + ", with a rate of " + rate;
   if (before > 0 && before >= steps) {
     return "the warm-up of the learning rate ends at step " + at(before) + ", and " + ended;
@@ -110,9 +110,7 @@ std::string Schedule::misfit(double learning_rate, int64_t steps_per_epoch, int6
     const double first = static_cast<double>(before) +
                          keys.step_size * (per_epoch ? static_cast<double>(steps_per_epoch) : 1.0);
     if (first >= static_cast<double>(steps)) {
-      char text[32];
-      std::snprintf(text, sizeof text, "%.0f", first);
-      return std::string("the learning rate would first fall at step ") + text +
+      return "the learning rate would first fall at step " + printed("%.0f", first) +
              "; the training ends at step " + at(steps);
     }
   }

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -12,6 +10,7 @@
 
 #include "core/error.h"
 #include "core/input_file.h"
+#include "core/number_text.h"
 #include "core/printable.h"
 #include "net/yaml.h"
 #include "train/config_changes.h"
@@ -28,11 +27,7 @@ const std::string kTrainedWeights = "weights";  // of Training::optimizer_states
 constexpr uint64_t kMostTensors = 8;  // of a parameter: itself, and what an optimizer keeps of it
 
 // Doubles as hexadecimal floats, so that they come back with the same bits.
-std::string exact(double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%a", value);
-  return text;
-}
+std::string exact(double value) { return printed("%a", value); }
 
 std::string state_name(const std::string& state, const Parameter& parameter) {
   return kOptimizer + state + "." + parameter.name;
@@ -145,7 +140,7 @@ T number_of(const std::filesystem::path& path, const std::string& key, const std
     whole = error == std::errc() && end == text.data() + text.size();
   } else {
     char* end = nullptr;
-    value = static_cast<T>(std::strtod(text.c_str(), &end));  // also reads hexadecimal
+    value = static_cast<T>(read_number(text.c_str(), &end));  // also reads hexadecimal
     whole = !text.empty() && end == text.c_str() + text.size();
   }
   if (whole) return value;

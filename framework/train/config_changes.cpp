@@ -1,12 +1,12 @@
 #include "train/config_changes.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
 
 #include "core/error.h"
+#include "core/number_text.h"
 #include "train/setup.h"
 
 namespace duet {
@@ -92,8 +92,8 @@ bool same_value(const std::string& a, const std::string& b) {
   const std::string x = collapsed(a), y = collapsed(b);
   if (x == y) return true;
   char *x_end = nullptr, *y_end = nullptr;
-  const double x_number = std::strtod(x.c_str(), &x_end);
-  const double y_number = std::strtod(y.c_str(), &y_end);
+  const double x_number = read_number(x.c_str(), &x_end);
+  const double y_number = read_number(y.c_str(), &y_end);
   return !x.empty() && !y.empty() && !*x_end && !*y_end && x_number == y_number;
 }
 

@@ -1,9 +1,9 @@
 #include "train/profile.h"
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/number_text.h"
 #include "measure/timing.h"
 #include "net/table.h"
 
@@ -29,11 +29,7 @@ double microseconds_of(Training& training, const Operation& operation) {
   return 1e6 * seconds_per_call(context, [&] { graph.launch(); }) / kRepetitions;
 }
 
-std::string fixed(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f", value);
-  return text;
-}
+std::string fixed(double value) { return printed("%.2f", value); }
 
 }  // namespace
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "core/number_text.h"
+
 namespace duet {
 namespace {
 
@@ -32,11 +34,11 @@ void Progress::update(const std::string& label, int64_t done, int64_t total,
   const int filled = total > 0 ? static_cast<int>(kWidth * done / total) : 0;
   const std::string bar = std::string(filled, '#') + std::string(kWidth - filled, '.');
   const int left = static_cast<int>(std::min(seconds_left, 1e6));
-  char text[256];
-  std::snprintf(text, sizeof text, "%s [%s] %lld/%lld  %s  %d:%02d left", label.c_str(),
-                bar.c_str(), static_cast<long long>(done), static_cast<long long>(total),
-                detail.c_str(), left / 60, left % 60);
-  const std::string line = std::string(text).substr(0, terminal_width());
+  const std::string line =
+      printed("%s [%s] %lld/%lld  %s  %d:%02d left", label.c_str(), bar.c_str(),
+              static_cast<long long>(done), static_cast<long long>(total), detail.c_str(),
+              left / 60, left % 60)
+          .substr(0, terminal_width());
   const size_t rest = drawn_ > line.size() ? drawn_ - line.size() : 0;
   std::fprintf(stderr, "\r%s%s", line.c_str(), std::string(rest, ' ').c_str());
   std::fflush(stderr);

@@ -13,6 +13,7 @@
 
 #include "core/error.h"
 #include "core/interrupt.h"
+#include "core/number_text.h"
 #include "data/fingerprint.h"
 #include "device/gpu.h"
 #include "net/table.h"
@@ -42,14 +43,13 @@ double seconds_since_process_start() {
   }
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);
-  const double started =
-      std::strtod(field.c_str(), nullptr) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  const double started = read_number(field.c_str()) / static_cast<double>(sysconf(_SC_CLK_TCK));
   return std::max(
       0.0, static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) - started);
 }
 
 // The same number in as few digits as tell it from other floats: 0.1, not 0.10000000149.
-double shortest(float value) { return std::strtod(fmt::format("{}", value).c_str(), nullptr); }
+double shortest(float value) { return read_number(fmt::format("{}", value).c_str()); }
 
 std::string percent(double fraction) { return fmt::format("{:.2f}%", 100.0 * fraction); }
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +20,18 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kMostObjectBytes = 256 << 20;
+constexpr size_t kMostLogBytes = 16 << 20;
+
+std::atomic<std::chrono::milliseconds> compiler_patience{std::chrono::minutes(5)};
+
+// Throws CompilerHangsError, in terms of `name`.
+CommandResult run_compiler(const std::string& name, const std::string& command) {
+  CommandResult result =
+      run_command(command, {.patience = compiler_patience, .output_bytes = kMostLogBytes});
+  if (!result.limit.empty())
+    throw CompilerHangsError(name + " " + result.limit + ", and was ended");
+  return result;
+}
 
 /// A folder of its own, gone with all that is in it.
 class ScratchFolder {
@@ -62,9 +75,10 @@ class CommandCompiler : public KernelCompiler {
       if (end != scratch.path().end()) continue;  // the compiler finds it by its path
       write(place, "#line 1 \"" + name + "\"\n" + header);
     }
-    const CommandResult result = run_command(
-        "LC_ALL=C " + command_.words + " " + command_.quote + shell_word(folder.string()) + " -o " +
-        shell_word(made.string()) + " " + shell_word(text.string()));
+    const CommandResult result = run_compiler(
+        command_.words, "LC_ALL=C " + command_.words + " " + command_.quote +
+                            shell_word(folder.string()) + " -o " + shell_word(made.string()) + " " +
+                            shell_word(text.string()));
     if (result.code > 128)
       throw RunError(command_.words + " was ended by a signal: " + result.output);
     if (result.code != 0) return {"", without(scratch.path(), result.output)};
@@ -99,8 +113,10 @@ class CommandCompiler : public KernelCompiler {
 
 }  // namespace
 
+void set_compiler_patience(std::chrono::milliseconds given) { compiler_patience = given; }
+
 std::string version_of(const std::string& command) {
-  const CommandResult result = run_command(command + " --version");
+  const CommandResult result = run_compiler(command + " --version", command + " --version");
   if (result.code != 0) {
     throw UnsupportedError(command + " --version does not run: " + result.output);
   }

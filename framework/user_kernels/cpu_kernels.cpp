@@ -10,9 +10,8 @@ namespace {
 
 class CpuKernels : public LoadedKernels {
  public:
-  CpuKernels(const CompiledKernels& compiled, const KernelInterface& interface,
-             const std::string& detail)
-      : LoadedKernels(compiled, interface, detail) {
+  CpuKernels(const CompiledKernels& compiled, const KernelInterface& interface)
+      : LoadedKernels(compiled, interface) {
     void* library = open_library(compiled.code);
     for (const KernelLaunch& launch : compiled.launches) {
       void* symbol = dlsym(library, launch.kernel.c_str());
@@ -35,9 +34,8 @@ class CpuKernels : public LoadedKernels {
 }  // namespace
 
 std::unique_ptr<Implementation> make_cpu_kernels(const CompiledKernels& compiled,
-                                                 const KernelInterface& interface,
-                                                 const std::string& detail) {
-  return std::make_unique<CpuKernels>(compiled, interface, detail);
+                                                 const KernelInterface& interface) {
+  return std::make_unique<CpuKernels>(compiled, interface);
 }
 
 }  // namespace duet

@@ -31,9 +31,8 @@ cudaLibrary_t library_of(const std::string& cubin) {
 // has ended, however early that one let others start, so that it need not wait for anything.
 class GpuKernels : public LoadedKernels {
  public:
-  GpuKernels(const CompiledKernels& compiled, const KernelInterface& interface,
-             const std::string& detail)
-      : LoadedKernels(compiled, interface, detail) {
+  GpuKernels(const CompiledKernels& compiled, const KernelInterface& interface)
+      : LoadedKernels(compiled, interface) {
     for (const KernelLaunch& launch : compiled.launches) {
       cudaKernel_t kernel = nullptr;
       DUET_CUDA(cudaLibraryGetKernel(&kernel, library_of(compiled.code), launch.kernel.c_str()));
@@ -95,10 +94,9 @@ class GpuKernels : public LoadedKernels {
 }  // namespace
 
 std::unique_ptr<Implementation> make_gpu_kernels(const CompiledKernels& compiled,
-                                                 const KernelInterface& interface,
-                                                 const std::string& detail) {
+                                                 const KernelInterface& interface) {
 #if CUDART_VERSION >= 12080
-  return std::make_unique<GpuKernels>(compiled, interface, detail);
+  return std::make_unique<GpuKernels>(compiled, interface);
 #else
   throw UnsupportedError("kernels of a file are loaded by CUDA 12.8 and newer; this build has " +
                          std::to_string(CUDART_VERSION / 1000) + "." +

@@ -5,8 +5,7 @@
 
 namespace duet {
 
-std::unique_ptr<Implementation> make_gpu_kernels(const CompiledKernels&, const KernelInterface&,
-                                                 const std::string&) {
+std::unique_ptr<Implementation> make_gpu_kernels(const CompiledKernels&, const KernelInterface&) {
   throw UnsupportedError(gpu_missing_reason());
 }
 

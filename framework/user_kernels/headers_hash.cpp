@@ -1,11 +1,11 @@
 #include "user_kernels/headers_hash.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <vector>
 
+#include "core/number_text.h"
 #include "data/fingerprint.h"
 
 namespace duet {
@@ -34,10 +34,7 @@ std::string hash_of_headers(const fs::path& folder) {
     all += header.lexically_relative(folder).generic_string() + '\0';
     all.append(std::istreambuf_iterator<char>(in), {});
   }
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx",
-                static_cast<unsigned long long>(hash_of(all.data(), all.size())));
-  return text;
+  return printed("%016llx", static_cast<unsigned long long>(hash_of(all.data(), all.size())));
 }
 
 }  // namespace duet

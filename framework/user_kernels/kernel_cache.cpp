@@ -2,11 +2,11 @@
 
 #include <cstring>
 #include <filesystem>
-#include <sstream>
 #include <system_error>
 
 #include "core/error.h"
 #include "core/input_file.h"
+#include "core/number_text.h"
 #include "core/write_file.h"
 #include "data/fingerprint.h"
 #include "device/tuning_cache.h"
@@ -22,9 +22,7 @@ constexpr std::string_view kMagic = "duet kernels 1\n";
 fs::path path_of(const std::string& key) {
   const fs::path folder = TuningCache::path_of("kernels");
   if (folder.empty()) return {};
-  std::ostringstream name;
-  name << std::hex << hash_of(key.data(), key.size());
-  return folder / name.str();
+  return folder / printed("%llx", static_cast<unsigned long long>(hash_of(key.data(), key.size())));
 }
 
 // Each text behind its length.

@@ -2,10 +2,12 @@
 // about a file of kernels, but its launch, is the same for both.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "user_kernels/kernel_file.h"
 
 namespace duet {
@@ -14,6 +16,14 @@ struct CompiledCode {
   std::string code;  // an ELF file; empty: there were errors
   std::string log;   // what the compiler said
 };
+
+/// A compiler that does not end, or prints without end. It is not to be asked the same again.
+class CompilerHangsError : public RunError {
+ public:
+  using RunError::RunError;
+};
+/// How long programs that compile may take, from now on; 5 minutes before.
+void set_compiler_patience(std::chrono::milliseconds patience);
 
 class KernelCompiler {
  public:

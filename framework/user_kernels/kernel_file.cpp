@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/input_file.h"
+#include "core/number_text.h"
 #include "data/fingerprint.h"
 #include "layers/layers.h"
 
@@ -140,10 +141,8 @@ void add_headers(const std::string& text, const fs::path& folder, KernelFile* fi
 std::string hash_text(const KernelFile& file) {
   std::string all = file.source;
   for (const auto& [name, text] : file.headers) all += '\0' + name + '\0' + text;
-  std::ostringstream text;
-  text << std::hex << hash_of(all.data(), all.size());
-  const std::string digits = std::string(16, '0') + text.str();
-  return digits.substr(digits.size() - 16, 12);
+  return printed("%016llx", static_cast<unsigned long long>(hash_of(all.data(), all.size())))
+      .substr(0, 12);
 }
 
 }  // namespace

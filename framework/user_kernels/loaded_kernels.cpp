@@ -2,12 +2,8 @@
 
 namespace duet {
 
-LoadedKernels::LoadedKernels(const CompiledKernels& compiled, const KernelInterface& interface,
-                             const std::string& detail)
-    : tensors_(interface.passes),
-      workspace_(compiled.workspace),
-      state_(compiled.state),
-      detail_(detail) {}
+LoadedKernels::LoadedKernels(const CompiledKernels& compiled, const KernelInterface& interface)
+    : tensors_(interface.passes), workspace_(compiled.workspace), state_(compiled.state) {}
 
 size_t LoadedKernels::workspace_bytes(Pass pass) const {
   const auto found = workspace_.find(pass);

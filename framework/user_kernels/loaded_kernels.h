@@ -15,12 +15,10 @@ namespace duet {
 
 class LoadedKernels : public Implementation {
  public:
-  LoadedKernels(const CompiledKernels& compiled, const KernelInterface& interface,
-                const std::string& detail);
+  LoadedKernels(const CompiledKernels& compiled, const KernelInterface& interface);
 
   size_t workspace_bytes(Pass pass) const final;
   size_t state_bytes() const final { return state_; }
-  std::string detail(Pass) const final { return detail_; }
   /// Does nothing where nobody needs what the pass writes.
   void run(Pass pass, const Run& run, const LayerTensors& tensors) final;
 
@@ -36,16 +34,13 @@ class LoadedKernels : public Implementation {
   const std::map<Pass, std::vector<KernelTensor>> tensors_;
   const std::map<Pass, size_t> workspace_;
   const size_t state_;
-  const std::string detail_;
 };
 
 /// Kernels in a GPU's memory, ready to be launched. Throws UnsupportedError in a build that cannot.
 std::unique_ptr<Implementation> make_gpu_kernels(const CompiledKernels& compiled,
-                                                 const KernelInterface& interface,
-                                                 const std::string& detail);
+                                                 const KernelInterface& interface);
 /// Functions in this process.
 std::unique_ptr<Implementation> make_cpu_kernels(const CompiledKernels& compiled,
-                                                 const KernelInterface& interface,
-                                                 const std::string& detail);
+                                                 const KernelInterface& interface);
 
 }  // namespace duet

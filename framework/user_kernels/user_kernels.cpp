@@ -1,6 +1,9 @@
 #include "user_kernels/user_kernels.h"
 
+#include <cxxabi.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <future>
 #include <set>
 
@@ -8,6 +11,7 @@
 #include "core/shell_word.h"
 #include "device/cpu.h"
 #include "device/tuning_cache.h"
+#include "user_kernels/kernel_compiler.h"
 #include "user_kernels/loaded_kernels.h"
 #include "user_kernels/plugin.h"
 
@@ -36,25 +40,64 @@ std::string problem_of(const KernelFile& file, const Layer& layer) {
   return problem + (layer.options().math == Math::kTF32 ? " tf32" : "");
 }
 
-// A plugin's implementation, which tells its source too.
-class FromPlugin : public Implementation {
- public:
-  FromPlugin(std::unique_ptr<Implementation> own, std::string detail)
-      : own_(std::move(own)), detail_(std::move(detail)) {}
+std::string type_of_exception() {
+  const std::type_info* type = abi::__cxa_current_exception_type();
+  if (!type) return "that C++ does not know";
+  int status = 0;
+  char* const name = abi::__cxa_demangle(type->name(), nullptr, nullptr, &status);
+  const std::string text = name ? name : type->name();
+  std::free(name);
+  return "of type " + text;
+}
 
-  void prepare(Pass pass, Context& context) override { own_->prepare(pass, context); }
-  size_t workspace_bytes(Pass pass) const override { return own_->workspace_bytes(pass); }
-  size_t state_bytes() const override { return own_->state_bytes(); }
+/// Calls code of a user's file. Whatever it throws is an Error of Duet's then, which callers expect.
+template <class Call>
+auto guarded(std::string_view id, const Call& call) {
+  try {
+    return call();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc& error) {
+    throw OutOfMemoryError(std::string(id) + ": " + message_of(error));
+  } catch (const std::exception& error) {
+    throw RunError(std::string(id) + " threw an exception: " + error.what());
+#ifdef __GLIBC__
+  } catch (const abi::__forced_unwind&) {  // its thread ends
+    throw;
+#endif
+  } catch (...) {
+    throw RunError(std::string(id) + " threw an exception " + type_of_exception());
+  }
+}
+
+/// An implementation of a file, which tells its source too.
+class FromFile : public Implementation {
+ public:
+  FromFile(std::string_view id, std::unique_ptr<Implementation> own, std::string detail)
+      : id_(id), own_(std::move(own)), detail_(std::move(detail)) {}
+
+  void prepare(Pass pass, Context& context) override {
+    guarded(id_, [&] { own_->prepare(pass, context); });
+  }
+  size_t workspace_bytes(Pass pass) const override {
+    return guarded(id_, [&] { return own_->workspace_bytes(pass); });
+  }
+  size_t state_bytes() const override {
+    return guarded(id_, [&] { return own_->state_bytes(); });
+  }
   std::string detail(Pass pass) const override {
-    const std::string own = own_->detail(pass);
+    const std::string own = guarded(id_, [&] { return own_->detail(pass); });
     return own.empty() ? detail_ : own + ", " + detail_;
   }
-  std::vector<std::string> calls(Pass pass) const override { return own_->calls(pass); }
+  std::vector<std::string> calls(Pass pass) const override {
+    return guarded(id_, [&] { return own_->calls(pass); });
+  }
   void run(Pass pass, const Run& run, const LayerTensors& tensors) override {
-    own_->run(pass, run, tensors);
+    guarded(id_, [&] { own_->run(pass, run, tensors); });
   }
 
  private:
+  const std::string_view id_;  // kept_id
   const std::unique_ptr<Implementation> own_;
   const std::string detail_;
 };
@@ -93,10 +136,18 @@ const CompiledKernels& UserKernels::compiled(const Layer& layer) const {
     const std::lock_guard lock(mutex_);
     const auto found = compiled_.find(problem);
     if (found != compiled_.end()) return found->second;
+    if (!hangs_.empty()) throw CompilerHangsError(hangs_);
   }
-  CompiledKernels made = compile_kernels(file_, layer, tuned_for(layer));
-  const std::lock_guard lock(mutex_);
-  return compiled_.emplace(problem, std::move(made)).first->second;
+  try {
+    CompiledKernels made =
+        guarded(id_, [&] { return compile_kernels(file_, layer, tuned_for(layer)); });
+    const std::lock_guard lock(mutex_);
+    return compiled_.emplace(problem, std::move(made)).first->second;
+  } catch (const CompilerHangsError& error) {
+    const std::lock_guard lock(mutex_);
+    hangs_ = error.what();
+    throw;
+  }
 }
 
 std::vector<TunedValue> UserKernels::tuned_for(const Layer& layer) const {
@@ -171,7 +222,8 @@ std::optional<std::string> UserKernels::unsupported(const Layer& layer, Pass pas
   if (auto reason = cannot_run(layer)) return reason;
   try {
     const CompiledKernels& made = compiled(layer);
-    return made.plugin ? made.plugin->unsupported(layer, pass) : made.unsupported(pass);
+    if (!made.plugin) return made.unsupported(pass);
+    return guarded(id_, [&] { return made.plugin->unsupported(layer, pass); });
   } catch (const Error& error) {
     return error.what();
   }
@@ -186,15 +238,24 @@ bool UserKernels::mistaken(const Layer& layer) const {
   }
 }
 
+bool UserKernels::is_broken(const Layer& layer) const {
+  if (cannot_run(layer)) return false;
+  try {
+    return compiled(layer).mistake;
+  } catch (const Error&) {
+    return true;
+  }
+}
+
 std::unique_ptr<Implementation> UserKernels::make(const Layer& layer, Context& context) const {
   const CompiledKernels& made = compiled(layer);
   const std::string tuned = made.tuned.empty() ? "" : ", " + tuned_text(made.tuned);
-  const std::string detail = "source " + file_.hash + tuned;
-  if (made.plugin) {
-    return std::make_unique<FromPlugin>(made.plugin->make(layer, context), detail);
-  }
-  const bool gpu = file_.device == Device::kGpu;
-  return (gpu ? make_gpu_kernels : make_cpu_kernels)(made, kernel_interface(layer), detail);
+  const auto own = [&] {
+    if (made.plugin) return made.plugin->make(layer, context);
+    const bool gpu = file_.device == Device::kGpu;
+    return (gpu ? make_gpu_kernels : make_cpu_kernels)(made, kernel_interface(layer));
+  };
+  return std::make_unique<FromFile>(id_, guarded(id_, own), "source " + file_.hash + tuned);
 }
 
 void load_kernels(const std::vector<fs::path>& paths) {
@@ -220,6 +281,11 @@ std::shared_ptr<const UserKernels> find_kernels(std::string_view type, std::stri
 bool is_mistaken(const Layer& layer, std::string_view id) {
   const auto kernels = find_kernels(layer.type(), id);
   return kernels && kernels->mistaken(layer);
+}
+
+bool is_broken(const Layer& layer, std::string_view id) {
+  const auto kernels = find_kernels(layer.type(), id);
+  return kernels && kernels->is_broken(layer);
 }
 
 }  // namespace duet

@@ -30,6 +30,8 @@ class UserKernels : public AddedEntry {
   std::optional<std::string> cannot_run(const Layer& layer) const;
   /// Whether the reason is a mistake in the file, which no other problem or machine mends.
   bool mistaken(const Layer& layer) const;
+  /// Whether nothing can be compiled of the file: for a mistake in it, or for want of a compiler that does.
+  bool is_broken(const Layer& layer) const;
   std::unique_ptr<Implementation> make(const Layer& layer, Context& context) const override;
   /// Compiles once for a problem, with its own values of DUET_TUNE, or those that were kept for it.
   /// Throws what compile_kernels() throws. Threads may call it, and compile_ahead(), at the same time.
@@ -47,6 +49,7 @@ class UserKernels : public AddedEntry {
   const std::string_view id_;
   mutable std::mutex mutex_;
   mutable std::map<std::string, CompiledKernels> compiled_;  // by problem; nothing is taken out
+  mutable std::string hangs_;  // what the compiler did with another problem; it is not tried again
 };
 
 /// Adds the kernels of each path, a file or a folder, to their lists. A file that is loaded already
@@ -73,5 +76,7 @@ std::vector<std::shared_ptr<const UserKernels>> loaded_kernels();
 std::shared_ptr<const UserKernels> find_kernels(std::string_view type, std::string_view id);
 /// Whether an implementation is from a file, and cannot run `layer` for a mistake in it.
 bool is_mistaken(const Layer& layer, std::string_view id);
+/// Whether it is from a file of which nothing can be compiled.
+bool is_broken(const Layer& layer, std::string_view id);
 
 }  // namespace duet

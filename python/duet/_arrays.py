@@ -204,6 +204,9 @@ def torch_desc(tensor: Any, name: str) -> Desc:
     if tensor.layout is not torch.strided:
         raise UnsupportedError(f"{name} is of layout {tensor.layout}: layers take dense tensors; convert it: "
                                f"{name}.to_dense()")
+    if tensor.is_neg():  # no complex tensor is here, which alone may be a lazy conjugate
+        raise ConfigError(f"{name} is negated on paper alone (is_neg()), and its memory holds the values before; "
+                          f"copy it: {name}.resolve_neg()")
     if tensor.is_contiguous():
         return Desc(tuple(tensor.shape), dtype)
     if tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import json
+import operator
 import sys
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence, SupportsIndex
 
 from . import _duet
+from ._errors import ConfigError
 
 MOST_LAYERS = 1024
 """Prepared layers that are kept; the one that was not used for longest goes first."""
@@ -85,18 +87,18 @@ def forget() -> None:
 
 def keys_of(**keys: Any) -> str:
     """A layer's keys as one text, which prepare() takes."""
-    return keys_text(tuple(sorted((k, _plain(v)) for k, v in keys.items() if v is not None)))
+    return json_text({k: v for k, v in keys.items() if v is not None})
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return tuple(_plain(v) for v in value)
-    return value
+    """A number or array of NumPy or torch as Python's own."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise ConfigError(f"{value!r} is a {type(value).__name__}: expected numbers, texts, or lists of them")
 
 
-@functools.lru_cache(maxsize=4 * MOST_LAYERS)
-def keys_text(keys: tuple[tuple[str, Any], ...]) -> str:
-    return json.dumps(dict(keys))
+json_text = json.JSONEncoder(sort_keys=True, default=_plain).encode
+"""Options and keys as JSON; NumPy's numbers are numbers."""
 
 
 def backend_text(backend: str | Mapping[str, str] | None) -> str:
@@ -115,9 +117,21 @@ def math_of(dtype: str, math: str | None) -> str:
     return math or "fp32"
 
 
-def pair(value: int | Sequence[int]) -> tuple[int, int]:
-    """(height, width) of one number or two."""
-    if isinstance(value, int):
-        return (value, value)
-    height, width = value
-    return (int(height), int(width))
+def whole_numbers(value: SupportsIndex | Iterable[SupportsIndex]) -> tuple[int, ...]:
+    """Of one whole number or several, which may be NumPy's. Raises ConfigError for anything else."""
+    try:
+        if hasattr(value, "__index__") and not getattr(value, "shape", ()):  # arrays of several numbers have it too
+            return (operator.index(value),)
+        return tuple(operator.index(each) for each in value)
+    except TypeError:
+        raise ConfigError(f"expected a whole number or several, found {value!r}") from None
+
+
+def pair(value: SupportsIndex | Iterable[SupportsIndex]) -> tuple[int, int]:
+    """(height, width) of one whole number or two."""
+    numbers = whole_numbers(value)
+    if len(numbers) == 1:
+        return (numbers[0], numbers[0])
+    if len(numbers) != 2:
+        raise ConfigError(f"expected a whole number or two, found {value!r}")
+    return (numbers[0], numbers[1])

@@ -11,6 +11,7 @@ from typing import Any, Iterable, Mapping, Sequence
 
 from . import _errors
 from ._errors import ConfigError, Error, RunError
+from ._layers import json_text, whole_numbers
 
 Names = "str | Sequence[str] | None"
 
@@ -26,8 +27,9 @@ class Results(dict):
 
     @property
     def ok(self) -> bool:
-        """Whether no implementation that was examined is wrong."""
-        return not any(row["agrees"] is False for row in self.rows())
+        """Whether no implementation that was examined is wrong, and every file of kernels could be compiled."""
+        broken = any(each.get("broken") for row in self.get("rows") or [] for each in row.get("unsupported") or [])
+        return not broken and not any(row["agrees"] is False for row in self.rows())
 
     def frame(self) -> Any:
         """rows() as a pandas DataFrame. Raises ImportError without pandas."""
@@ -147,7 +149,7 @@ def compare(config: str | os.PathLike[str], *arms: str, set: Mapping[str, Any] |
     `set`: {"data.batch": 16}; `only`: sections; `report`: a file for the page.
     """
     assignments = [f"{k}={v}" for k, v in set.items()] if isinstance(set, Mapping) else list(set)
-    batches = [batch] if isinstance(batch, int) else list(batch)
+    batches = list(whole_numbers(batch))
     return _measure("run_compare", {
         "config": os.fspath(config), "arms": list(arms), "assignments": assignments, "only": _list(only),
         "batches": batches, "seeds": seeds, "epochs": epochs, "data": os.fspath(data), "quick": quick,
@@ -164,11 +166,7 @@ def _list(names: Any) -> list[str]:
 def _words(batch: Any) -> str:
     if batch is None:
         return ""
-    return batch if isinstance(batch, str) else ",".join(map(str, _list_of_numbers(batch)))
-
-
-def _list_of_numbers(batch: Any) -> list[int]:
-    return [batch] if isinstance(batch, int) else list(batch)
+    return batch if isinstance(batch, str) else ",".join(map(str, whole_numbers(batch)))
 
 
 def _measure(function: str, options: dict[str, Any], verbose: bool) -> Results:
@@ -180,7 +178,7 @@ def _measure(function: str, options: dict[str, Any], verbose: bool) -> Results:
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(
         p for p in (package, os.environ.get("PYTHONPATH", "")) if p)}
-    child = subprocess.Popen([sys.executable, "-m", "duet._measure", json.dumps(request)],
+    child = subprocess.Popen([sys.executable, "-m", "duet._measure", json_text(request)],
                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=None if verbose else subprocess.PIPE, text=True, env=environment)
     try:
@@ -190,7 +188,7 @@ def _measure(function: str, options: dict[str, Any], verbose: bool) -> Results:
         child.wait()
         raise
     text = (err or "").strip()
-    if child.returncode in (0, 4):  # 4: an implementation is wrong, as its row says
+    if child.returncode in (0, 3, 4):  # a file cannot be compiled, or an implementation is wrong: its row says so
         if text and child.returncode == 0:
             print(text, file=sys.stderr)  # warnings
         return Results(json.loads(out))

@@ -17,12 +17,13 @@ modules that it does see.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping, Sequence
+import operator
+from typing import Any, Callable, Sequence
 
 from . import _duet
 from ._arrays import Kind, kind_of
 from ._errors import ConfigError, UnsupportedError
-from ._layers import Desc, backend_text, keys_of, math_of, pair, prepare
+from ._layers import Desc, backend_text, keys_of, math_of, pair, prepare, whole_numbers
 
 __all__ = [
     "add", "avg_pool2d", "batch_norm", "binary_cross_entropy_with_logits", "concat", "conv2d",
@@ -47,14 +48,14 @@ class _Call:
         seen = [kind.describe(array, name) for array, name in zip(x, names)]
         self.x = list(x)
         self.w = list(w)
-        self.training = training
+        self.training = training = bool(training)
         self.x_at = [address for address, _ in seen]
         descs = tuple([desc for _, desc in seen])
         self.device = kind.device(x[0])
         for array, name in zip(x[1:], names[1:]):
             self._same_device(array, name)
         self.layer = prepare(layer_type, keys, descs, backend_text(impl), math_of(descs[0].dtype, math), self.device,
-                             gradient, seed, stream)
+                             bool(gradient), operator.index(seed), operator.index(stream))
         if training and self.layer.untrainable:
             raise ConfigError(f"{self.layer}: {self.layer.untrainable}")
         self.step = self._number(step)
@@ -100,6 +101,7 @@ class _Call:
         return self.kind.empty(Desc(((count + 3) // 4,), "int32"), self.x[0])
 
     def _number(self, step: int) -> int:
+        step = operator.index(step)
         if step == 0:
             return 0
         if self.layer.gpu:
@@ -249,7 +251,7 @@ def _refuse_read_only(array: Any, name: str, written: bool) -> None:
 def layer_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, bias: Any = None,
                eps: float = 1e-5, *, impl: Any = None, grad: bool = False) -> Any:
     """As torch.nn.functional.layer_norm, over the last axes of x."""
-    axes = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    axes = whole_numbers(normalized_shape)
     shape = tuple(getattr(x, "shape", ()))
     if not axes or shape[-len(axes):] != axes:
         raise ConfigError(f"normalized_shape {axes} is not how the shape of x {shape} ends")

@@ -21,8 +21,8 @@ struct Torch {
       stream;         // stream: None where torch has no such function
   nb::object dtypes;  // by name
   nb::object requires_grad = name("requires_grad"), is_contiguous = name("is_contiguous"),
-             dtype = name("dtype"), device = name("device"), shape = name("shape"),
-             data_ptr = name("data_ptr");
+             is_neg = name("is_neg"), dtype = name("dtype"), device = name("device"),
+             shape = name("shape"), data_ptr = name("data_ptr");
   nb::object keywords = nb::make_tuple("dtype", "device");
 
   static nb::object name(const char* text) { return nb::steal(PyUnicode_InternFromString(text)); }
@@ -55,6 +55,11 @@ bool same(const nb::object& a, const nb::object& b) {
 bool is_plain(nb::handle tensor) {
   PyObject* const type = reinterpret_cast<PyObject*>(Py_TYPE(tensor.ptr()));
   return type == torch->tensor.ptr() || type == torch->parameter.ptr();
+}
+
+// Its memory holds its values one behind the other, and not those that torch has yet to negate.
+bool is_as_it_lies(nb::handle tensor) {
+  return is_true(call_of(tensor, torch->is_contiguous)) && !is_true(call_of(tensor, torch->is_neg));
 }
 
 uintptr_t address_of(nb::handle tensor) {
@@ -117,7 +122,7 @@ bool TorchCalls::fit(const Entry& entry, nb::handle w, bool gradients) {
     if (get(tensor, torch->dtype).ptr() != wanted.dtype.ptr()) return false;
     if (!same(get(tensor, torch->shape), wanted.shape)) return false;
     if (!same(get(tensor, torch->device), entry.device)) return false;
-    if (!is_true(call_of(tensor, torch->is_contiguous))) return false;
+    if (!is_as_it_lies(tensor)) return false;
     if (gradients && is_true(get(tensor, torch->requires_grad))) return false;
   }
   return true;
@@ -130,7 +135,7 @@ nb::object TorchCalls::call(nb::handle x, nb::handle w, bool training) {
   }
   const bool gradients = is_true(call_of(torch->gradients));
   if (gradients && is_true(get(x, torch->requires_grad))) return nb::none();
-  if (!is_true(call_of(x, torch->is_contiguous))) return nb::none();
+  if (!is_as_it_lies(x)) return nb::none();
   const Entry* const entry = find(x, training);
   if (!entry || !fit(*entry, w, gradients)) return nb::none();
 

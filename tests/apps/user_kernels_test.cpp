@@ -126,6 +126,111 @@ TEST_F(UserKernelsApps, AFileForTheCpuThatCrashesIsALine) {
       << crashed.out;
 }
 
+std::string new_run() {
+  static int runs = 0;
+  return "run" + std::to_string(++runs);
+}
+
+// Of a layer that does all right until it ends the training in its third step.
+std::string ending_relu(const std::string& how) {
+  return "#include <cstdlib>\n#include <unistd.h>\nvoid forward(const float* x, float* y) {\n"
+         "  static int calls = 0;\n  if (++calls == 3) " +
+         how +
+         ";\n  for (int i = 0; i < ELEMENTS; ++i) y[i] = x[i] > 0 ? x[i] : 0;\n}\n"
+         "void backward(const float* x, const float*, const float* dy, float* dx) {\n"
+         "  for (int i = 0; i < ELEMENTS; ++i) dx[i] = x[i] > 0 ? dy[i] : 0;\n}\n";
+}
+
+TEST_F(UserKernelsApps, ATrainingThatAKernelEndsFailsAndNamesIt) {
+  folder_.write("net.yaml",
+                changed(kTinyNetwork, {{"type: relu", "type: relu, backend: cpu_mine"}}));
+  for (const char* how :
+       {"std::exit(0)", "std::exit(3)", "std::quick_exit(0)", "_exit(0)", "std::_Exit(0)"}) {
+    SCOPED_TRACE(how);
+    folder_.write("relu_cpu_mine.cpp", ending_relu(how));
+    EXPECT_OUTCOME(
+        folder_.run("--config net.yaml --backend cpu --kernels . --out " + new_run(), home_),
+        kExitFailure, "error: cpu_mine in relu forward (layer relu1) ended the process by exit()");
+  }
+}
+
+TEST_F(UserKernelsApps, WhateverAKernelThrowsIsAnErrorThatNamesIt) {
+  folder_.write("net.yaml",
+                changed(kTinyNetwork, {{"type: relu", "type: relu, backend: cpu_mine"}}));
+  const std::vector<std::pair<std::string, std::string>> all = {
+      {"throw 7", "cpu_mine threw an exception of type int"},
+      {"throw \"text\"", "cpu_mine threw an exception of type char const*"},
+      {"throw std::runtime_error(\"oops\")", "cpu_mine threw an exception: oops"},
+      {"throw std::bad_alloc()", "cpu_mine: out of memory"}};
+  for (const auto& [how, expected] : all) {
+    SCOPED_TRACE(how);
+    const std::string text = "#include <new>\n#include <stdexcept>\n" + ending_relu(how);
+    folder_.write("relu_cpu_mine.cpp", text);
+    EXPECT_OUTCOME(
+        folder_.run("--config net.yaml --backend cpu --kernels . --out " + new_run(), home_),
+        kExitFailure, "error: ", expected);
+    bench_.write("relu_cpu_mine.cpp", text);
+    const Outcome measured =
+        bench_.run("relu --shape n=4,in=8 --kernels . --device cpu --check-only", home_);
+    EXPECT_OUTCOME(measured, kExitComparison);
+    EXPECT_TRUE(has(measured.out, "cpu_mine: failed: " + expected)) << measured.out;
+  }
+}
+
+TEST_F(UserKernelsApps, AFileThatDoesNotCompileIsNotPassedOverInSilence) {
+  const std::string problem = "relu --shape n=4,in=8 --kernels . --device cpu --check-only ";
+  bench_.write("relu_cpu_mine.cpp", "oops\n");
+  const Outcome measured = bench_.run(problem + "--json", home_);
+  EXPECT_OUTCOME(measured, kExitUnsupported,
+                 "cannot be compiled, and were not measured: relu cpu_mine");
+  const auto results = nlohmann::json::parse(measured.out);
+  EXPECT_EQ(results["rows"][0]["unsupported"][0]["broken"], true);
+  EXPECT_OUTCOME(bench_.run(problem + "--impl cpu_reference", home_), kExitDone);
+  bench_.write("relu_cpu_mine.cpp",
+               ending_relu("(void)0") + "DUET_REQUIRES(false, \"not today\");\n");
+  EXPECT_OUTCOME(bench_.run(problem, home_), kExitDone);
+  bench_.write("relu_cpu_mine.cpp", "oops\n");
+  bench_.write("relu_cpu_wrong.cpp", "void forward(const float*, float*) {}\n");
+  EXPECT_OUTCOME(bench_.run(problem, home_), kExitComparison);
+}
+
+TEST_F(UserKernelsApps, ACompilerThatHangsCostsItsFileAlone) {
+  bench_.write("relu_cpu_mine.cpp", ending_relu("(void)0"));
+  const std::string problem = "relu --shape n=4,in=8 --kernels . --device cpu --check-only ";
+  const auto run = [&](const std::string& compiler) {
+    bench_.write("compiler", "#!/bin/sh\n" + compiler);
+    std::filesystem::permissions(bench_ / "compiler", std::filesystem::perms::owner_all);
+    TrainerFolder::Options options = home_;
+    options.environment.push_back("CXX=" + (bench_ / "compiler").string());
+    return bench_.run(problem + "--patience 1", options);
+  };
+  const std::string version = "[ \"$1\" = --version ] && echo 1 && exit\n";
+  const auto start = std::chrono::steady_clock::now();
+  const Outcome endless = run(version + "sleep 600; true\n");
+  EXPECT_OUTCOME(endless, kExitUnsupported);
+  EXPECT_TRUE(has(endless.out, "cpu_reference", "has not ended after 1 s, and was ended"))
+      << endless.out;
+  const Outcome without_version = run("sleep 600; true\n");
+  EXPECT_OUTCOME(without_version, kExitUnsupported);
+  EXPECT_TRUE(has(without_version.out, "--version has not ended after 1 s")) << without_version.out;
+  const Outcome talks = run(version + "yes\n");
+  EXPECT_OUTCOME(talks, kExitUnsupported);
+  EXPECT_TRUE(has(talks.out, "and was ended")) << talks.out;
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
+}
+
+TEST_F(UserKernelsApps, WhatAKernelPrintsIsNoPartOfTheResults) {
+  bench_.write(
+      "relu_cpu_mine.cpp",
+      "#include <cstdio>\n#include <unistd.h>\n" +
+          ending_relu(
+              "{ printf(\"a line\\n\"); fflush(stdout); (void)!write(1, \"a line\\n\", 7); }"));
+  const Outcome measured = bench_.run(
+      "relu --shape n=4,in=8 --kernels . --device cpu --pass forward --check-only --json", home_);
+  EXPECT_TRUE(nlohmann::json::accept(measured.out)) << measured.out;
+  EXPECT_TRUE(has(measured.err, "a line\n"));
+}
+
 TEST_F(UserKernelsApps, NewKernelRefusesWhatItCannotWrite) {
   EXPECT_OUTCOME(folder_.run("new-kernel conv3d mine"), kExitUsage, "no layer type 'conv3d'",
                  "did you mean 'conv2d'");

@@ -9,12 +9,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <sstream>
+#include <utility>
 
 #include "compare/bench.h"
 #include "core/error.h"
 #include "layers/activation/activation.h"
 #include "support/death_test_file.h"
 #include "support/double_base.h"
+#include "support/new_descriptors.h"
 #include "support/text.h"
 
 namespace duet {
@@ -30,10 +32,17 @@ enum class End {
   kThrowInt,
   kTakesFiles,
   kDamages,
-  kAsksForTooMuch
+  kAsksForTooMuch,
+  kWritesEverywhere,
+  kRaisesTerm,
+  kSignalsItsGroup,
+  kStops,
+  kLeavesATimer,
+  kLoopsOnNeighbours
 };
 
-int* damaged = nullptr;  // what kDamages does to all others
+int* damaged = nullptr;                       // what kDamages does to all others
+const NewDescriptors* descriptors = nullptr;  // of the measuring process
 
 /// cpu_reference of ReLU that does so in its backward pass.
 template <End kEnd>
@@ -45,11 +54,19 @@ class Ending : public DoubleBase {
     return much ? size_t{1} << 60 : sound_->workspace_bytes(pass);
   }
   void run(Pass pass, const Run& run, const LayerTensors& tensors) override {
+    while (kEnd == End::kLoopsOnNeighbours && tensors.x[0].desc.shape[0] != 2) {
+    }
     if (pass != Pass::kForward) end();
     sound_->run(pass, run, tensors);
   }
 
  private:
+  static void write_everywhere() {
+    for (const int fd : descriptors->now()) {
+      [[maybe_unused]] const ssize_t written = write(fd, "a line of a kernel\n", 19);
+    }
+  }
+
   static void end() {
     static volatile uintptr_t nowhere = 8;  // compilers warn of what they know
     if (kEnd == End::kSegfault) *reinterpret_cast<volatile int*>(nowhere) = 1;
@@ -57,6 +74,12 @@ class Ending : public DoubleBase {
     if (kEnd == End::kExit) std::exit(0);
     if (kEnd == End::kThrowInt) throw 7;
     if (kEnd == End::kDamages) damaged = reinterpret_cast<int*>(nowhere);
+    if (kEnd == End::kRaisesTerm) raise(SIGTERM);
+    if (kEnd == End::kSignalsItsGroup) kill(0, SIGINT);
+    if (kEnd == End::kStops) raise(SIGSTOP);
+    static bool first = true;
+    if (kEnd == End::kLeavesATimer && std::exchange(first, false)) ualarm(150'000, 0);
+    if (kEnd == End::kWritesEverywhere) write_everywhere();
     while (kEnd == End::kTakesFiles && open("/dev/null", O_RDONLY) >= 0) {
     }
     while (kEnd == End::kLoop && nowhere) {
@@ -87,9 +110,12 @@ template <End kEnd>
   getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = 256;
   setrlimit(RLIMIT_NOFILE, &files);
+  setpgid(0, 0);
+  descriptors = new NewDescriptors;
   BenchOptions options;
   options.problems.layer = "relu";
   options.problems.shape = "n=2,c=3";
+  if (kEnd == End::kLoopsOnNeighbours) options.passes = {"backward"};
   options.device = Device::kCpu;
   options.quick = true;
   options.isolate = true;
@@ -105,11 +131,12 @@ const json& arm_of(const json& row, const std::string& id) {
 }
 
 /// What the backward pass of cpu_double_ends is refused for; all else was measured.
-std::string only_fault(const json& results, const std::string& of = "cpu_double_ends") {
+std::string only_fault(const json& results, const std::string& of = "cpu_double_ends",
+                       size_t rows = 2) {
   EXPECT_FALSE(results.contains("stopped"));
   EXPECT_TRUE(results.contains("seconds"));
   EXPECT_TRUE(results["environment"].contains("ceilings"));
-  EXPECT_EQ(results["rows"].size(), 2u);
+  EXPECT_EQ(results["rows"].size(), rows);
   for (const json& row : results["rows"]) {
     EXPECT_EQ(row["arms"].size(), 3u);
     for (const json& arm : row["arms"]) {
@@ -118,7 +145,7 @@ std::string only_fault(const json& results, const std::string& of = "cpu_double_
       EXPECT_EQ(arm["us"].is_null(), ends) << arm;
     }
   }
-  const json& faults = arm_of(results["rows"][1], of)["faults"];
+  const json& faults = arm_of(results["rows"].back(), of)["faults"];
   EXPECT_EQ(faults.size(), 1u);
   EXPECT_EQ(faults[0]["kind"], "failed");
   return faults[0]["text"];
@@ -161,6 +188,46 @@ TEST_F(BenchIsolationDeathTest, AnEndlessLoopCostsOneRow) {
   death_test_file();
   EXPECT_EXIT(bench<End::kLoop>(), wrong_, "");
   EXPECT_TRUE(has(only_fault(take_death_test_file()), "has not ended after 2 s"));
+}
+
+TEST_F(BenchIsolationDeathTest, ANeighbourThatHangsIsNamed) {
+  death_test_file();
+  EXPECT_EXIT(bench<End::kLoopsOnNeighbours>(), wrong_, "");
+  EXPECT_TRUE(has(only_fault(take_death_test_file(), "cpu_double_ends", 1),
+                  "has not ended after 2 s on the neighbouring problem x="));
+}
+
+TEST_F(BenchIsolationDeathTest, WritingToAllDescriptorsCostsOneRow) {
+  death_test_file();
+  EXPECT_EXIT(bench<End::kWritesEverywhere>(), wrong_, "");
+  EXPECT_TRUE(has(only_fault(take_death_test_file()), "wrote to descriptors that are not its own"));
+}
+
+TEST_F(BenchIsolationDeathTest, ASignalThatItRaisesIsNoInterrupt) {
+  death_test_file();
+  EXPECT_EXIT(bench<End::kRaisesTerm>(), wrong_, "");
+  EXPECT_TRUE(has(only_fault(take_death_test_file()), "ended the process by signal 15"));
+}
+
+TEST_F(BenchIsolationDeathTest, ASignalToItsGroupIsNoInterrupt) {
+  death_test_file();
+  EXPECT_EXIT(bench<End::kSignalsItsGroup>(), wrong_, "");
+  EXPECT_TRUE(has(only_fault(take_death_test_file()), "ended the process by signal 2"));
+}
+
+TEST_F(BenchIsolationDeathTest, StoppingItsProcessCostsOneRow) {
+  death_test_file();
+  EXPECT_EXIT(bench<End::kStops>(), wrong_, "");
+  EXPECT_TRUE(has(only_fault(take_death_test_file()), "stopped the process by signal 19"));
+}
+
+// Its signal comes while the others are measured.
+TEST_F(BenchIsolationDeathTest, ATimerAccusesNobodyElse) {
+  death_test_file();
+  EXPECT_EXIT(bench<End::kLeavesATimer>(), wrong_, "");
+  const std::string text = only_fault(take_death_test_file());
+  EXPECT_TRUE(has(text, "was not run again"));
+  EXPECT_TRUE(has(text, "leaves a timer") || has(text, "ended the process by signal 14")) << text;
 }
 
 TEST_F(BenchIsolationDeathTest, AnErrorOfAnyTypeCostsOneRow) {

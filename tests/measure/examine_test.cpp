@@ -1,5 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
+
+#include "layers/activation/activation.h"
 #include "layers/batch_norm/batch_norm.h"
 #include "layers/concat/concat.h"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
@@ -31,6 +35,70 @@ TEST(Examine, FreshMemoryIsFilled) {
 }
 TEST(Examine, SoundImplementationsPass) { check_sound_ones_pass(Device::kCpu); }
 TEST(Examine, SoundImplementationsPassInBf16) { check_sound_ones_pass(Device::kCpu, true); }
+
+/// Its backward is right once behind each forward.
+class UsesUpState : public DoubleBase {
+ public:
+  using DoubleBase::DoubleBase;
+  size_t state_bytes() const override { return sizeof(int); }
+  void run(Pass pass, const Run& run, const LayerTensors& tensors) override {
+    int& left = *static_cast<int*>(tensors.state.memory);
+    sound_->run(pass, run, tensors);
+    if (pass == Pass::kForward) {
+      left = 1;
+    } else if (--left < 0) {
+      std::memset(tensors.dx[0].memory, 0, tensors.dx[0].bytes());
+    }
+  }
+};
+
+/// Keeps its mask in memory that the first instance makes for all, as large as that needs it.
+class KeepsMaskForAll : public DoubleBase {
+ public:
+  using DoubleBase::DoubleBase;
+  void run(Pass pass, const Run& run, const LayerTensors& tensors) override {
+    const auto count = static_cast<size_t>(tensors.x[0].elements());
+    static auto* const kept = new std::vector<float>(count);
+    const size_t fits = std::min(count, kept->size());
+    if (pass == Pass::kForward) {
+      std::copy_n(static_cast<const float*>(tensors.x[0].memory), fits, kept->data());
+      return sound_->run(pass, run, tensors);
+    }
+    std::vector<float> x = *kept;
+    x.resize(count);
+    LayerTensors own = tensors;
+    own.x[0].memory = x.data();
+    sound_->run(pass, run, own);
+  }
+};
+
+template <class Double>
+std::vector<Fault> faults_of_relu(Pass pass) {
+  const InList<ActivationProblem> listed(
+      relu_impls(),
+      {{"cpu_double_relu", supports_all,
+        [](const ActivationProblem& problem, Context& context) -> std::unique_ptr<Implementation> {
+          return std::make_unique<Double>(
+              make_sound(relu_impls(), "cpu_reference", problem, context));
+        }}});
+  const auto layer = make_layer("relu", {.name = "doubles", .x = {{{16, 20}}}});
+  const CheckData check_data = make_check_data(*layer, random_data(*layer, 1), {}, layer->passes());
+  return check(*layer, "cpu_double_relu", pass, check_data, test_context(Device::kCpu)).faults;
+}
+
+TEST(Examine, ABackwardThatUsesUpStateIsNamed) {
+  EXPECT_TRUE(faults_of_relu<UsesUpState>(Pass::kForward).empty());
+  const auto faults = faults_of_relu<UsesUpState>(Pass::kBackward);
+  ASSERT_EQ(faults.size(), 1u);
+  EXPECT_EQ(faults[0].kind, FaultKind::kUsesUpState) << faults[0].text;
+}
+
+// It is wrong on another shape, too, which says less.
+TEST(Examine, StateOfTheFirstShapeIsSharedState) {
+  const auto faults = faults_of_relu<KeepsMaskForAll>(Pass::kBackward);
+  ASSERT_EQ(faults.size(), 1u);
+  EXPECT_EQ(faults[0].kind, FaultKind::kSharedState) << faults[0].text;
+}
 
 /// Draws the mask of the first step again and again.
 class SameMask : public DoubleBase {

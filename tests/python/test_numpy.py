@@ -224,6 +224,82 @@ class Mistakes(unittest.TestCase):
             with self.subTest(message), self.assertRaisesRegex(error, message):
                 call()
 
+    def test_a_wrong_word_spoils_no_right_one(self):
+        """1, 1.0 and True are equal, and only one of them is the key's."""
+        x, w = normal(2, 3, 8, 8), np.ones((4, 3, 3, 3), np.float32)
+        for wrong, right in [
+            (lambda: ops.avg_pool2d(x, 2, count_include_pad=1), lambda: ops.avg_pool2d(x, 2)),
+            (lambda: ops.conv2d(x, w, groups=1.0), lambda: ops.conv2d(x, w)),
+            (lambda: ops.layer("max_pool2d", x, kernel=[2.5, 2]), lambda: ops.layer("max_pool2d", x, kernel=[2, 2])),
+            (lambda: ops.layer("layer_norm", x, [], axes=1.0, affine=False),
+             lambda: ops.layer("layer_norm", x, [], axes=1, affine=False)),
+        ]:
+            with self.assertRaises(duet.ConfigError):
+                wrong()
+            right()
+            with self.assertRaises(duet.ConfigError):  # nor does a right one serve for it
+                wrong()
+
+    def test_numbers_of_numpy_are_numbers(self):
+        x, w = normal(2, 3, 8, 8), normal(4, 3, 3, 3, seed=1)
+        for whole in (np.int64, np.int32, np.uint8, lambda n: np.array(n, "i8")):
+            two, one = whole(2), whole(1)
+            for made, expected in [
+                (ops.max_pool2d(x, two), ops.max_pool2d(x, 2)),
+                (ops.max_pool2d(x, (two, one), (one, two)), ops.max_pool2d(x, (2, 1), (1, 2))),
+                (ops.avg_pool2d(x, np.array([2, 1]), count_include_pad=np.bool_(False)),
+                 ops.avg_pool2d(x, (2, 1), count_include_pad=False)),
+                (ops.conv2d(x, w, stride=two, padding=[one, two], groups=one),
+                 ops.conv2d(x, w, stride=2, padding=(1, 2))),
+                (ops.layer_norm(x, whole(8)), ops.layer_norm(x, 8)),
+                (ops.layer("max_pool2d", x, kernel=two), ops.max_pool2d(x, 2)),
+                (ops.softmax(x, dim=whole(3)), ops.softmax(x)),
+                (ops.leaky_relu(x, np.float32(0.25)), ops.leaky_relu(x, 0.25)),
+                (ops.dropout(x, np.float64(0.5), seed=two, stream=one, step=two),
+                 ops.dropout(x, 0.5, seed=2, stream=1, step=2)),
+                (ops.multi_margin_loss(x[0, :, :, 0].copy(), np.zeros(3, "i4"), p=two),
+                 ops.multi_margin_loss(x[0, :, :, 0].copy(), np.zeros(3, "i4"), p=2)),
+            ]:
+                np.testing.assert_array_equal(made, expected)
+        for wrong in (2.5, np.float32(2), "22", None, (1, 2, 3), np.array([1.5, 2])):
+            with self.subTest(wrong), self.assertRaisesRegex(duet.ConfigError, "expected a whole number"):
+                ops.max_pool2d(x, wrong)
+
+    def test_no_locale_changes_numbers(self):
+        """A window of Qt sets one, without being asked."""
+        numeric = bytes([0x14, 0x11, 3, 0x20, 6, 0, 0, 0, 0x20, 0, 0, 0, 0x22, 0, 0, 0, 0x24, 0, 0, 0, 0x28, 0, 0, 0,
+                         0x2c, 0, 0, 0, 0x30, 0, 0, 0]) + b",\0.\0\3\3\0\0,\0\0\0.\0\0\0UTF-8\0"
+        text = """if True:
+            import locale, numpy as np, duet
+            from duet import ops
+            try:
+                locale.setlocale(locale.LC_NUMERIC, "xx_comma")
+            except locale.Error:
+                raise SystemExit(77)
+            assert locale.str(0.5) == "0,5"
+            x = np.array([[-1.0, 2.0]], "f4")
+            assert ops.leaky_relu(x, 0.25).tolist() == [[-0.25, 2.0]]
+            assert ops.dropout(x, 0.5, training=False).tolist() == x.tolist()
+            ops.batch_norm(x, np.zeros(2, "f4"), np.ones(2, "f4"))
+            ops.layer_norm(x, 2)
+            ops.cross_entropy(x, np.array([1], "i4"), label_smoothing=0.1)
+            try:
+                import duet.torch, torch
+            except ImportError:
+                pass
+            else:
+                assert duet.torch.LeakyReLU(0.125)(torch.tensor(x)).tolist() == [[-0.125, 2.0]]
+            """
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, "xx_comma"))
+            with open(os.path.join(folder, "xx_comma", "LC_NUMERIC"), "wb") as file:
+                file.write(numeric)
+            child = subprocess.run([sys.executable, "-c", text], env={**os.environ, "LOCPATH": folder},
+                                   capture_output=True, text=True)
+        if child.returncode == 77:
+            self.skipTest("the C library is not glibc")
+        self.assertEqual((child.returncode, child.stderr), (0, ""))
+
     def test_gradients_of_another_shape(self):
         y, backward = ops.relu(normal(2, 3), grad=True)
         with self.assertRaisesRegex(duet.ConfigError, "dy is 3x2 float32, and the output was 2x3"):
@@ -317,6 +393,32 @@ class Kernels(unittest.TestCase):
             with self.assertRaisesRegex(duet.UnsupportedError, "backward cannot: its file has no function"):
                 ops.relu(x, impl="cpu_forward_alone", grad=True)
         duet.__dict__["_kernel_paths"].clear()  # the folder is gone
+
+    def test_whatever_a_file_throws_is_an_error_of_duets(self):
+        for number, (what, error, message) in enumerate([
+            ("7", duet.RunError, "cpu_throws0 threw an exception of type int"),
+            ("std::string(\"oops\")", duet.RunError, "cpu_throws1 threw an exception of type std::.*string"),
+            ("std::out_of_range(\"oops\")", duet.RunError, "cpu_throws2 threw an exception: oops"),
+            ("std::bad_alloc()", duet.OutOfMemoryError, "cpu_throws3: out of memory"),
+        ]):
+            with tempfile.TemporaryDirectory() as folder:
+                with open(os.path.join(folder, f"relu_cpu_throws{number}.cpp"), "w") as file:
+                    file.write("#include <new>\n#include <stdexcept>\n#include <string>\n"
+                               f"void forward(const float*, float*) {{ throw {what}; }}\n")
+                duet.load_kernels(folder)
+                with self.assertRaisesRegex(error, message):
+                    ops.relu(normal(2, 3), impl=f"cpu_throws{number}")
+                duet.__dict__["_kernel_paths"].clear()  # the folder is gone
+
+    def test_a_file_that_does_not_compile_is_not_ok(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "relu_cpu_oops.cpp"), "w") as file:
+                file.write("oops\n")
+            duet.load_kernels(folder)
+            results = duet.check("relu", "n=2,c=3", device="cpu", passes="forward")
+            duet.__dict__["_kernel_paths"].clear()  # the folder is gone
+        self.assertFalse(results.ok)
+        self.assertTrue(all(row["agrees"] for row in results.rows()))
 
     def test_a_plugin_finds_the_library_in_the_module(self):
         text = ("#include \"layers/activation/activation.h\"\n#include \"user_kernels/plugin.h\"\n"

@@ -177,6 +177,133 @@ class Modules(unittest.TestCase):
             with self.subTest(message), self.assertRaisesRegex(duet.ConfigError, message):
                 make()
 
+    def test_attributes_count_as_they_are_when_called(self):
+        def same(made, change, shape, train=False):
+            torch.manual_seed(0)
+            theirs = made(nn)
+            ours = made(dt)
+            ours.load_state_dict(theirs.state_dict())
+            x = inputs(shape)
+            for module in (theirs, ours):
+                module.train(train)
+                with torch.no_grad():
+                    module(x), module(x)  # a call before is not remembered
+                change(module)
+            with torch.no_grad():
+                torch.testing.assert_close(ours(x), theirs(x), rtol=1e-4, atol=1e-5)
+                torch.testing.assert_close(ours(x), theirs(x), rtol=1e-4, atol=1e-5)
+            for a, b in zip(ours.buffers(), theirs.buffers()):
+                torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+        def to(**attributes):
+            return lambda module: [setattr(module, name, value) for name, value in attributes.items()]
+
+        image, conv = (4, 8, 9, 9), lambda m: m.Conv2d(8, 4, 3)
+        for made, change, shape in [
+            (conv, to(stride=(2, 2)), image),
+            (conv, to(padding=(1, 1)), image),
+            (conv, to(padding="same", dilation=(2, 2)), image),
+            (lambda m: m.Conv2d(8, 4, 3, padding="same"), to(dilation=(3, 3)), image),
+            (lambda m: m.Conv2d(8, 4, 3, padding=1), to(padding_mode="circular"), image),
+            (lambda m: m.Conv2d(8, 8, 3), lambda m: (setattr(m, "groups", 2),
+                                                     setattr(m, "weight", nn.Parameter(m.weight[:, :4]))), image),
+            (conv, to(bias=None), image),
+            (conv, to(weight=nn.Parameter(torch.ones(4, 8, 1, 1))), image),
+            (conv, to(out_channels=7, kernel_size=(5, 5)), image),  # which torch does not read either
+            (lambda m: m.Linear(5, 3), to(bias=None), (4, 5)),
+            (lambda m: m.Linear(5, 3), to(weight=nn.Parameter(torch.ones(2, 5)), bias=None), (4, 5)),
+            (lambda m: m.BatchNorm2d(8), to(eps=0.1), image),
+            (lambda m: m.BatchNorm2d(8), to(weight=None, bias=None), image),
+            (lambda m: m.BatchNorm1d(8), to(eps=0.1), (4, 8)),
+            (lambda m: m.LayerNorm((9, 9)), to(eps=0.1), image),
+            (lambda m: m.LayerNorm((9, 9)), to(weight=None, bias=None), image),
+            (lambda m: m.LeakyReLU(), to(negative_slope=0.5), image),
+            (lambda m: m.GELU(), to(approximate="tanh"), image),
+            (lambda m: m.Softmax(-1), to(dim=1), image),
+            (lambda m: m.MaxPool2d(2), to(kernel_size=3), image),
+            (lambda m: m.MaxPool2d(2), to(stride=1, padding=1), image),
+            (lambda m: m.MaxPool2d(2), to(kernel_size=3, stride=None), image),
+            (lambda m: m.AvgPool2d(2, padding=1), to(count_include_pad=False), image),
+        ]:
+            with self.subTest(made(nn)):
+                same(made, change, shape)
+        same(lambda m: m.BatchNorm2d(8), to(momentum=0.5), image, train=True)
+        x, target = inputs((4, 3)), torch.tensor([0, 1, 2, 1])
+        for made, change in [
+            (lambda m: m.CrossEntropyLoss(), to(label_smoothing=0.2)),
+            (lambda m: m.CrossEntropyLoss(weight=torch.ones(3)), to(weight=torch.tensor([1.0, 2.0, 5.0]))),
+            (lambda m: m.CrossEntropyLoss(), to(ignore_index=1)),
+            (lambda m: m.MultiMarginLoss(), to(p=2, margin=0.5)),
+        ]:
+            theirs, ours = made(nn), made(dt)
+            ours(x, target), change(ours), change(theirs)
+            torch.testing.assert_close(ours(x, target), theirs(x, target))
+
+    def test_attributes_that_duet_has_not_are_refused_when_called(self):
+        for module, change, shape in [
+            (dt.MaxPool2d(2), dict(ceil_mode=True), (2, 3, 9, 9)),
+            (dt.MaxPool2d(2), dict(dilation=2), (2, 3, 9, 9)),
+            (dt.AvgPool2d(2), dict(divisor_override=3), (2, 3, 9, 9)),
+            (dt.AdaptiveAvgPool2d(1), dict(output_size=2), (2, 3, 9, 9)),
+            (dt.BatchNorm2d(3), dict(momentum=None), (2, 3, 9, 9)),
+            (dt.BatchNorm2d(3), dict(track_running_stats=False), (2, 3, 9, 9)),
+            (dt.BatchNorm2d(3), dict(bias=None), (2, 3, 9, 9)),
+        ]:
+            before = {name: getattr(module, name) for name in change}
+            with self.subTest(f"{module} {change}"):
+                for name, value in change.items():
+                    setattr(module, name, value)
+                with self.assertRaises(duet.UnsupportedError):
+                    module(inputs(shape))
+                for name, value in before.items():
+                    setattr(module, name, value)
+                module(inputs(shape))
+        with self.assertRaises(TypeError):
+            dt.MaxPool2d([2, 2]).kernel_size[0] = 3  # which nobody would see
+        linear = dt.Linear(3, 4)
+        linear.backend = "cpu_reference"
+        self.assertEqual(linear._spec.backend, "cpu_reference")
+
+    def test_a_lazy_negation_is_made_first(self):
+        """torch marks such memory, and leaves the values as they were."""
+        negated = torch._neg_view
+        for name, make, shape in PAIRS:
+            with self.subTest(name):
+                theirs, ours = both(make)
+                x = inputs(shape)
+                with torch.no_grad():
+                    for _ in range(3):  # the third is made without the interpreter
+                        torch.testing.assert_close(ours(negated(x)), theirs(-x), rtol=1e-4, atol=1e-5)
+                        torch.testing.assert_close(ours(x), theirs(x), rtol=1e-4, atol=1e-5)
+                x.requires_grad_()
+                y, expected = ours(x), theirs(x)
+                dy = inputs(y.shape, seed=1)
+                torch.testing.assert_close(torch.autograd.grad(y, x, negated(dy))[0],
+                                           torch.autograd.grad(expected, x, -dy)[0], rtol=1e-4, atol=1e-5)
+        theirs, ours = both(lambda m: m.Linear(5, 3))
+        x, weight = inputs((4, 5)), inputs((3, 5), seed=2)
+        with torch.no_grad():
+            for module, w in ((theirs, nn.Parameter(-weight)), (ours, nn.Parameter(negated(weight)))):
+                module.weight = w
+            for _ in range(3):
+                torch.testing.assert_close(ours(x), theirs(x))
+        lazy = torch.complex(inputs((2, 3)), inputs((2, 3), seed=1)).conj().imag[:, :1]
+        self.assertTrue(lazy.is_neg())
+        torch.testing.assert_close(dt.ReLU()(lazy), nn.ReLU()(lazy))
+        with self.assertRaisesRegex(duet.ConfigError, r"resolve_neg\(\)"):
+            duet.ops.relu(negated(inputs((2, 3))))
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "m.safetensors")
+            dt.save_state_dict({"a": negated(torch.ones(3))}, path)
+            self.assertEqual(dt.load_state_dict(path)["a"].tolist(), [-1, -1, -1])
+
+    def test_statistics_that_are_copied_are_updated(self):
+        theirs, ours = both(lambda m: m.BatchNorm2d(3))
+        for module in (theirs, ours):
+            module.running_mean = torch.zeros(6)[::2]
+            module.train()(inputs((2, 3, 4, 4)))
+        torch.testing.assert_close(ours.running_mean, theirs.running_mean)
+
     def test_second_derivative_is_refused(self):
         x = inputs((2, 3)).requires_grad_()
         g, = torch.autograd.grad(dt.Tanh()(x).sum(), x, create_graph=True)

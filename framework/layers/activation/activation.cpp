@@ -1,6 +1,6 @@
 #include "layers/activation/activation.h"
 
-#include <sstream>
+#include "core/number_text.h"
 
 namespace duet {
 
@@ -83,11 +83,10 @@ const LayerType& gelu_type() {
 }
 
 std::string ActivationProblem::to_string() const {
-  std::ostringstream text;
-  text << "x=" << x.to_string();
-  if (kind == ActivationKind::kLeakyRelu) text << " slope=" << slope;
-  if (kind == ActivationKind::kGeluTanh) text << " approximate=tanh";
-  return text.str();
+  std::string text = "x=" + x.to_string();
+  if (kind == ActivationKind::kLeakyRelu) text += printed(" slope=%g", slope);
+  if (kind == ActivationKind::kGeluTanh) text += " approximate=tanh";
+  return text;
 }
 
 }  // namespace duet

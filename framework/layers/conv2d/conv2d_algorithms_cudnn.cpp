@@ -9,9 +9,9 @@
 // So every algorithm is timed as it will run, and the fastest whose results hold is taken.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "core/error.h"
+#include "core/number_text.h"
 #include "device/graph_time.h"
 #include "device/tuning_cache.h"
 #include "layers/conv2d/conv2d_algorithms.h"
@@ -101,10 +101,8 @@ std::string name_of(int number, Pass pass) {
 std::string rejected_text(const std::vector<CudnnAlgorithm::Rejected>& rejected, Pass pass) {
   std::string text;
   for (const CudnnAlgorithm::Rejected& other : rejected) {
-    char error[32];
-    std::snprintf(error, sizeof error, ": error %.1e", other.error);
-    text +=
-        "; rejected " + name_of(other.number, pass) + (other.repeats ? error : ": does not repeat");
+    text += "; rejected " + name_of(other.number, pass) +
+            (other.repeats ? printed(": error %.1e", other.error) : ": does not repeat");
   }
   return text;
 }

@@ -1,7 +1,6 @@
 #include "layers/dropout/dropout.h"
 
-#include <sstream>
-
+#include "core/number_text.h"
 #include "core/open_range.h"
 
 namespace duet {
@@ -26,11 +25,7 @@ std::vector<ImplEntry<DropoutProblem>>& dropout_impls() {
   return list;
 }
 
-std::string DropoutProblem::to_string() const {
-  std::ostringstream text;
-  text << "x=" << x.to_string() << " p=" << p;
-  return text.str();
-}
+std::string DropoutProblem::to_string() const { return "x=" + x.to_string() + printed(" p=%g", p); }
 
 DropoutMask::DropoutMask(const DropoutProblem& problem)
     : seed(problem.seed), stream(problem.stream), p(problem.p) {

@@ -1,6 +1,6 @@
 #include "layers/layer_norm/layer_norm.h"
 
-#include <sstream>
+#include "core/number_text.h"
 
 namespace duet {
 
@@ -36,10 +36,8 @@ int64_t LayerNormProblem::offset(int64_t row, int64_t column) const {
 }
 
 std::string LayerNormProblem::to_string() const {
-  std::ostringstream text;
-  text << "x=" << x.to_string() << " axes=" << axes << " eps=" << eps
-       << " affine=" << (affine ? "true" : "false");
-  return text.str();
+  return "x=" + x.to_string() +
+         printed(" axes=%d eps=%g affine=%s", axes, eps, affine ? "true" : "false");
 }
 
 LayerNormLayer::LayerNormLayer(ConfigReader& reader)

@@ -1,6 +1,6 @@
 #include "layers/row_loss/row_loss.h"
 
-#include <sstream>
+#include "core/number_text.h"
 
 namespace duet {
 
@@ -91,9 +91,8 @@ const LayerType& multi_margin_type() {
 }
 
 std::string RowLossProblem::to_string() const {
-  std::ostringstream keys;
-  if (kind == RowLossKind::kMultiMargin) keys << " p=" << p << " margin=" << margin;
-  return loss_text(n, c, dtype, keys.str());
+  const bool has_keys = kind == RowLossKind::kMultiMargin;
+  return loss_text(n, c, dtype, has_keys ? printed(" p=%d margin=%g", p, margin) : "");
 }
 
 }  // namespace duet

@@ -1,6 +1,6 @@
 #include "layers/softmax_cross_entropy/softmax_cross_entropy.h"
 
-#include <sstream>
+#include "core/number_text.h"
 
 namespace duet {
 
@@ -23,13 +23,13 @@ std::vector<ImplEntry<SoftmaxCrossEntropyProblem>>& softmax_cross_entropy_impls(
 }
 
 std::string SoftmaxCrossEntropyProblem::to_string() const {
-  std::ostringstream keys;
-  if (label_smoothing != 0.0f) keys << " label_smoothing=" << label_smoothing;
+  std::string keys;
+  if (label_smoothing != 0.0f) keys += printed(" label_smoothing=%g", label_smoothing);
   for (size_t j = 0; j < class_weights.size(); ++j) {
-    keys << (j == 0 ? " class_weights=" : ":") << class_weights[j];
+    keys += printed(j == 0 ? " class_weights=%g" : ":%g", class_weights[j]);
   }
-  if (mixed) keys << " labels=mixed";
-  return loss_text(n, c, dtype, keys.str());
+  if (mixed) keys += " labels=mixed";
+  return loss_text(n, c, dtype, keys);
 }
 
 SoftTargets::SoftTargets(const SoftmaxCrossEntropyProblem& problem, const float* class_weights)

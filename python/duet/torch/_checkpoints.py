@@ -48,6 +48,6 @@ def save_state_dict(state: Mapping[str, Tensor], path: str | os.PathLike[str],
             tensor = tensor.float()
         if tensor.dtype not in _NAMES:
             raise UnsupportedError(f"{name} is {tensor.dtype}, which Duet's checkpoints do not hold")
-        tensors.append((name, tensor.contiguous()))
+        tensors.append((name, tensor.resolve_neg().contiguous()))
     entries = [(name, _NAMES[t.dtype], list(t.shape), t.data_ptr()) for name, t in tensors]
     _duet.write_safetensors(os.fspath(path), entries, dict(metadata or {}))

@@ -178,12 +178,10 @@ def _backward(prepared: Prepared, x: Sequence[Tensor], w: Sequence[Tensor], y: S
 
 
 def _like(gradient: Tensor, desc: Desc) -> Tensor:
-    """A gradient of an output as the layer reads it: a copy only where autograd gave it other strides."""
+    """A gradient of an output as the layer reads it: a copy only where autograd gave it otherwise."""
     if gradient.dtype != _TORCH[desc.dtype]:
         gradient = gradient.to(_TORCH[desc.dtype])
-    if desc.layout == "nhwc" and len(desc.shape) == 4:
-        return gradient.contiguous(memory_format=torch.channels_last)
-    return gradient.contiguous()
+    return _arranged(gradient, desc.layout == "nhwc")
 
 
 def _needs(prepared: Prepared, y: Sequence[Tensor]) -> list[Tensor]:
@@ -349,7 +347,8 @@ _OPS = {_name: getattr(torch.ops.duet, _name).default for _name, _, _ in _duet.l
 
 
 def _arranged(tensor: Tensor, nhwc: bool) -> Tensor:
-    """In the layout; a copy where it is not."""
+    """In the layout, and with the values in memory that torch shows; a copy where they are not."""
+    tensor = tensor.resolve_neg()
     if nhwc and tensor.dim() == 4:
         return tensor.contiguous(memory_format=torch.channels_last)
     return tensor.contiguous()
@@ -380,35 +379,37 @@ def _cast(type: str, x: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 
 def call(spec: Spec, x: tuple[Tensor, ...], w: tuple[Tensor, ...] = (), training: bool = True) -> list[Tensor]:
     """The outputs of a layer. In training buffers among `w` are updated in place. What is not contiguous (or
-    channels_last) is copied, as torch's own layers do; parameters of bfloat16 are read as float32."""
+    channels_last), or negated on paper alone (Tensor.is_neg), is copied, as torch's own layers do; parameters of
+    bfloat16 are read as float32."""
     # Every line of this is in the cost of a call.
-    calls = spec[4] if len(x) == 1 and not _is_compiling() else None
+    compiling = _is_compiling()
+    calls = spec[4] if len(x) == 1 and not compiling else None
     if calls is not None:
         made = calls(x[0], w, training)
         if made is not None:
             return made
     if _any_autocast():
         x = _cast(spec[0], x)
-    first = x[0]
+    first, given = x[0], w
     nhwc = first.dim() == 4 and _is_nhwc(first, w)
     gradient = first.requires_grad
     plain = type(first) in _PLAIN
-    if nhwc or len(x) > 1 or not first.is_contiguous():
+    if nhwc or len(x) > 1 or not first.is_contiguous() or not compiling and first.is_neg():
         x = tuple([_arranged(t, nhwc) for t in x])
         plain = plain and type(x[-1]) in _PLAIN
     if w:
         dtype = first.dtype if first.dtype is not torch.bfloat16 else torch.float32
         fits = not nhwc
         for t in w:
-            if t.dtype is not dtype or not t.is_contiguous():
+            if t.dtype is not dtype or not t.is_contiguous() or not compiling and t.is_neg():
                 fits = False
             gradient = gradient or t.requires_grad
             plain = plain and type(t) in _PLAIN
         if not fits:
             w = tuple([_parameter(spec[0], t, first.dtype, nhwc) for t in w])
     gradient = gradient and torch.is_grad_enabled()
-    if _is_compiling() or not plain:
-        return _call_op(spec, x, w, nhwc, training, gradient)
+    if compiling or not plain:  # an operator gets tensors that are negated already
+        return _call_op(spec, x, w, given, nhwc, training, gradient)
     if _peek_transforms():
         raise UnsupportedError("Duet's layers have no rules for the transforms of torch.func (grad, vmap, ...); "
                                "differentiate with torch.autograd")
@@ -421,8 +422,11 @@ def call(spec: Spec, x: tuple[Tensor, ...], w: tuple[Tensor, ...] = (), training
         if calls is not None and not nhwc and not (training and prepared.has_buffers):
             calls.add(prepared.layer, x[0], w, training)
     if training and prepared.has_buffers:
-        for tensor, parameter in zip(w, prepared.parameters):
-            if not parameter.trained:
+        for tensor, own, parameter in zip(w, given, prepared.parameters):
+            if not parameter.trained and tensor is not own:
+                with torch.no_grad():
+                    own.copy_(tensor)
+            elif not parameter.trained:
                 torch.autograd.graph.increment_version(tensor)
     return y
 
@@ -439,13 +443,14 @@ def _parameter(type: str, w: Tensor, dtype: torch.dtype, nhwc: bool) -> Tensor:
     return _arranged(w, nhwc)
 
 
-def _call_op(spec: Spec, x: tuple[Tensor, ...], w: tuple[Tensor, ...], nhwc: bool, training: bool,
-             gradient: bool) -> list[Tensor]:
+def _call_op(spec: Spec, x: tuple[Tensor, ...], w: tuple[Tensor, ...], given: tuple[Tensor, ...], nhwc: bool,
+             training: bool, gradient: bool) -> list[Tensor]:
+    """As call(), of `w` as the layer reads them; buffers are updated where they were `given`."""
     type, keys, backend, math = spec[:4]
     made = _OPS[type](list(x), list(w), keys, backend, math, nhwc, training, gradient)
     if training and type.startswith("batch_norm"):
         made, updated = made[:-2], made[-2:]
         with torch.no_grad():
-            for buffer, value in zip(w[-2:], updated):
+            for buffer, value in zip(given[-2:], updated):
                 buffer.copy_(value)
     return list(made[:-1])

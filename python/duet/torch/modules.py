@@ -2,8 +2,9 @@
 
 Each derives from torch's own: the same arguments, parameters, buffers, initialisation and state_dict. Added are
 `backend` (a family, an id, or {pass: id}; None: the family cpu on the CPU, custom on a GPU) and `math` ("fp32" or
-"tf32"). What torch's module can and no layer of Duet does is refused, when the module is made or called, never
-computed otherwise. `inplace` is accepted and has no effect: results are new tensors."""
+"tf32"). Attributes count as they are when the module is called, as torch's do. What torch's module can and no layer
+of Duet does is refused, when the module is made or called, never computed otherwise. `inplace` is accepted and has no
+effect: results are new tensors."""
 
 from __future__ import annotations
 
@@ -36,8 +37,11 @@ class _Backed:
 
     backend: Any
     math: str
-    _spec: Spec
+    _spec: Spec | None
+    """The layer of the attributes as they are; None: Duet has none, and a call says why."""
     _type = ""
+    _reads: frozenset[str] = frozenset()
+    """The attributes that _layer() reads."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -52,10 +56,30 @@ class _Backed:
         if math not in ("fp32", "tf32"):
             raise ConfigError(f"math '{math}': expected fp32 or tf32 (for bf16 give the module bfloat16 tensors, "
                               "or use torch.autocast)")
-        self.backend = backend
-        self.math = math
+        self.__dict__.update(backend=backend, math=math)
+        for name in self._reads:  # a list could be changed in place, which nobody would see
+            if isinstance(self.__dict__.get(name), list):
+                self.__dict__[name] = tuple(self.__dict__[name])
+        self._spec = self._made_spec()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if "_spec" not in self.__dict__ or not (name in self._reads or name in ("backend", "math")):
+            return
+        before = self._spec
+        try:
+            self.set_backend(self.backend, self.math)
+        except Exception:  # another attribute that goes with it may follow
+            self._spec = None
+        if before and self._spec and self._spec[:4] == before[:4]:
+            self._spec = before  # with the calls that it has made
+
+    def _made_spec(self) -> Spec:
         type, keys = self._layer()
-        self._spec = Spec(type, keys_of(**keys), backend_text(backend), math, _duet.TorchCalls())
+        return Spec(type, keys_of(**keys), backend_text(self.backend), self.math, _duet.TorchCalls())
+
+    def _call(self, *args: Any) -> list[Tensor]:
+        return call(self._spec or self._made_spec(), *args)
 
     def _layer(self) -> tuple[str, dict[str, Any]]:
         """(layer type, keys) of this module. Raises UnsupportedError for what no layer of Duet does."""
@@ -83,22 +107,27 @@ def _refuse(module: nn.Module, what: str) -> None:
 class Conv2d(_Backed, nn.Conv2d):
     """torch.nn.Conv2d. Padding that is not zeros, or not the same on both sides, is added by torch before."""
 
+    _reads = frozenset(("stride", "padding", "dilation", "groups", "padding_mode", "weight", "bias",
+                        "_reversed_padding_repeated_twice"))
+    _padded: tuple[int, ...] | None
+
     def _layer(self) -> tuple[str, dict[str, Any]]:
+        # Sizes are the weight's: torch reads neither out_channels nor kernel_size after the module is made.
+        out_channels, _, *kernel = self.weight.shape
+        dilation = pair(self.dilation)
         padding: Any = self.padding
-        self._padded = None
-        if padding == "valid":
-            padding = (0, 0)
-        elif padding == "same" or self.padding_mode != "zeros":
-            around = tuple(self._reversed_padding_repeated_twice)  # left, right, top, bottom
-            even = around[0] == around[1] and around[2] == around[3]
-            if self.padding_mode == "zeros" and even:
-                padding = (around[2], around[0])
-            else:
-                self._padded = around
-                padding = (0, 0)
-        return "conv2d", dict(out_channels=self.out_channels, kernel=tuple(self.kernel_size),
-                              stride=tuple(self.stride), padding=pair(padding), dilation=tuple(self.dilation),
-                              groups=self.groups, bias=self.bias is not None)
+        around = None  # left, right, top, bottom
+        if self.padding_mode != "zeros":
+            around = tuple(self._reversed_padding_repeated_twice)
+        elif padding == "same":
+            totals = [d * (size - 1) for d, size in zip(dilation, kernel)]
+            around = tuple(side for total in reversed(totals) for side in (total // 2, total - total // 2))
+            if around[0] == around[1] and around[2] == around[3]:
+                padding, around = (around[2], around[0]), None
+        self._padded = around
+        padding = (0, 0) if around is not None or padding == "valid" else pair(padding)
+        return "conv2d", dict(out_channels=out_channels, kernel=kernel, stride=pair(self.stride), padding=padding,
+                              dilation=dilation, groups=self.groups, bias=self.bias is not None)
 
     def forward(self, input: Tensor) -> Tensor:
         if self._padded is not None:
@@ -106,41 +135,45 @@ class Conv2d(_Backed, nn.Conv2d):
             input = F.pad(input, self._padded, mode=mode)
         w = _weight_and_bias(self)
         if input.dim() == 3:
-            return call(self._spec, (input.unsqueeze(0),), w)[0].squeeze(0)
-        return call(self._spec, (input,), w)[0]
+            return self._call((input.unsqueeze(0),), w)[0].squeeze(0)
+        return self._call((input,), w)[0]
 
 
 class Linear(_Backed, nn.Linear):
     """torch.nn.Linear."""
 
+    _reads = frozenset(("weight", "bias"))
+
     def _layer(self) -> tuple[str, dict[str, Any]]:
-        return "linear", dict(out_features=self.out_features, bias=self.bias is not None)
+        return "linear", dict(out_features=self.weight.shape[0], bias=self.bias is not None)
 
     def forward(self, input: Tensor) -> Tensor:
         w = _weight_and_bias(self)
         if input.dim() == 2:
-            return call(self._spec, (input,), w)[0]
-        rows = call(self._spec, (input.reshape(-1, input.shape[-1]),), w)[0]
-        return rows.reshape(*input.shape[:-1], self.out_features)
+            return self._call((input,), w)[0]
+        rows = self._call((input.reshape(-1, input.shape[-1]),), w)[0]
+        return rows.reshape(*input.shape[:-1], rows.shape[-1])
 
 
 class _BatchNorm(_Backed):
+    _reads = frozenset(("eps", "momentum", "track_running_stats", "weight", "bias", "running_mean", "running_var"))
+
     def _layer(self) -> tuple[str, dict[str, Any]]:
-        if not self.track_running_stats:
+        if not self.track_running_stats or self.running_mean is None or self.running_var is None:
             _refuse(self, "track_running_stats=False: Duet's always keeps them")
         if self.momentum is None:
             _refuse(self, "momentum=None (a plain average over all batches): give a number")
         if (self.weight is None) != (self.bias is None):
             _refuse(self, "weight without bias: Duet's has both or neither")
-        return self._type, dict(eps=float(self.eps), momentum=float(self.momentum), affine=self.affine)
+        return self._type, dict(eps=float(self.eps), momentum=float(self.momentum), affine=self.weight is not None)
 
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
-        if self.training:
+        if self.training and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
         buffers = (self.running_mean, self.running_var)
-        w = (self.weight, self.bias, *buffers) if self.affine else buffers
-        return call(self._spec, (input,), w, self.training)[0]
+        w = buffers if self.weight is None else (self.weight, self.bias, *buffers)
+        return self._call((input,), w, self.training)[0]
 
 
 class BatchNorm2d(_BatchNorm, nn.BatchNorm2d):
@@ -162,11 +195,13 @@ class BatchNorm1d(_BatchNorm, nn.BatchNorm1d):
 class LayerNorm(_Backed, nn.LayerNorm):
     """torch.nn.LayerNorm."""
 
+    _reads = frozenset(("normalized_shape", "eps", "weight", "bias"))
+
     def _layer(self) -> tuple[str, dict[str, Any]]:
         if (self.weight is None) != (self.bias is None):
             _refuse(self, "weight without bias: Duet's has both or neither")
         return "layer_norm", dict(axes=len(self.normalized_shape), eps=float(self.eps),
-                                  affine=self.elementwise_affine)
+                                  affine=self.weight is not None)
 
     def forward(self, input: Tensor) -> Tensor:
         axes = len(self.normalized_shape)
@@ -174,9 +209,9 @@ class LayerNorm(_Backed, nn.LayerNorm):
             raise ConfigError(f"LayerNorm of {tuple(self.normalized_shape)}: the shape of the input, "
                               f"{tuple(input.shape)}, does not end so")
         rows = input.reshape(-1, *self.normalized_shape) if input.dim() != 2 else input
-        w = (self.weight, self.bias) if self.elementwise_affine else ()
+        w = () if self.weight is None else (self.weight, self.bias)
         # Rows lie one behind the other; channels last would be another order.
-        return call(self._spec, (rows.contiguous(),), w)[0].reshape(input.shape)
+        return self._call((rows.contiguous(),), w)[0].reshape(input.shape)
 
 
 class _Map(_Backed):
@@ -187,8 +222,8 @@ class _Map(_Backed):
 
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() <= 4:
-            return call(self._spec, (input,))[0]
-        return call(self._spec, (input.reshape(-1),))[0].reshape(input.shape)
+            return self._call((input,))[0]
+        return self._call((input.reshape(-1),))[0].reshape(input.shape)
 
 
 class ReLU(_Map, nn.ReLU):
@@ -199,6 +234,8 @@ class ReLU(_Map, nn.ReLU):
 
 class LeakyReLU(_Map, nn.LeakyReLU):
     """torch.nn.LeakyReLU."""
+
+    _reads = frozenset(("negative_slope",))
 
     def _layer(self) -> tuple[str, dict[str, Any]]:
         return "leaky_relu", dict(slope=float(self.negative_slope))
@@ -225,12 +262,16 @@ class SiLU(_Map, nn.SiLU):
 class GELU(_Map, nn.GELU):
     """torch.nn.GELU."""
 
+    _reads = frozenset(("approximate",))
+
     def _layer(self) -> tuple[str, dict[str, Any]]:
         return "gelu", dict(approximate=self.approximate)
 
 
 class Softmax(_Backed, nn.Softmax):
     """torch.nn.Softmax. Another axis than the last is moved to the end and back, which copies."""
+
+    _reads = frozenset(("dim",))
 
     def _layer(self) -> tuple[str, dict[str, Any]]:
         if self.dim is None:
@@ -239,26 +280,31 @@ class Softmax(_Backed, nn.Softmax):
 
     def forward(self, input: Tensor) -> Tensor:
         if self.dim in (-1, input.dim() - 1) and input.dim() <= 4:
-            return call(self._spec, (input,))[0]
+            return self._call((input,))[0]
         moved = input.movedim(self.dim, -1)
-        rows = call(self._spec, (moved.reshape(-1, moved.shape[-1]),))[0]
+        rows = self._call((moved.reshape(-1, moved.shape[-1]),))[0]
         return rows.reshape(moved.shape).movedim(-1, self.dim)
 
 
 class _Pool(_Backed):
+    _reads = frozenset(("kernel_size", "stride", "padding", "ceil_mode"))
+
     def _sizes(self) -> dict[str, Any]:
         if self.ceil_mode:
             _refuse(self, "ceil_mode=True: Duet's rounds sizes down")
-        return dict(kernel=pair(self.kernel_size), stride=pair(self.stride), padding=pair(self.padding))
+        stride = self.kernel_size if self.stride is None else self.stride
+        return dict(kernel=pair(self.kernel_size), stride=pair(stride), padding=pair(self.padding))
 
     def forward(self, input: Tensor) -> Tensor:
         if input.dim() == 3:
-            return call(self._spec, (input.unsqueeze(0),))[0].squeeze(0)
-        return call(self._spec, (input,))[0]
+            return self._call((input.unsqueeze(0),))[0].squeeze(0)
+        return self._call((input,))[0]
 
 
 class MaxPool2d(_Pool, nn.MaxPool2d):
     """torch.nn.MaxPool2d, without dilation, ceil_mode and return_indices."""
+
+    _reads = _Pool._reads | {"dilation", "return_indices"}
 
     def _layer(self) -> tuple[str, dict[str, Any]]:
         if pair(self.dilation) != (1, 1):
@@ -271,6 +317,8 @@ class MaxPool2d(_Pool, nn.MaxPool2d):
 class AvgPool2d(_Pool, nn.AvgPool2d):
     """torch.nn.AvgPool2d, without ceil_mode and divisor_override."""
 
+    _reads = _Pool._reads | {"count_include_pad", "divisor_override"}
+
     def _layer(self) -> tuple[str, dict[str, Any]]:
         if self.divisor_override is not None:
             _refuse(self, "divisor_override: Duet's divides by the window")
@@ -280,8 +328,10 @@ class AvgPool2d(_Pool, nn.AvgPool2d):
 class AdaptiveAvgPool2d(_Backed, nn.AdaptiveAvgPool2d):
     """torch.nn.AdaptiveAvgPool2d(1): the mean of each channel."""
 
+    _reads = frozenset(("output_size",))
+
     def _layer(self) -> tuple[str, dict[str, Any]]:
-        if self.output_size not in (1, (1, 1), [1, 1]):
+        if self.output_size not in (1, (1, 1)):
             _refuse(self, f"output_size={self.output_size}: Duet's is 1")
         return "global_avg_pool2d", {}
 
@@ -293,6 +343,8 @@ class CrossEntropyLoss(_Backed, nn.CrossEntropyLoss):
 
     On the CPU a target outside 0 .. C-1 that is not `ignore_index` raises IndexError, as torch does; on a GPU, where
     looking would wait for it, such a row is left out. Where every row is left out the loss is 0 (torch: NaN)."""
+
+    _reads = frozenset(("reduction", "label_smoothing", "weight"))
 
     def _layer(self) -> tuple[str, dict[str, Any]]:
         if self.reduction != "mean":
@@ -318,17 +370,21 @@ class CrossEntropyLoss(_Backed, nn.CrossEntropyLoss):
             if wrong.any():
                 raise IndexError(f"target {int(target[wrong][0])} is out of bounds for {classes} classes")
         labels = torch.where(left_out, -1, target).to(torch.int32)
-        return call(self._spec, (input, labels))[0].squeeze(0)
+        return self._call((input, labels))[0].squeeze(0)
 
 
 class MultiMarginLoss(_Backed, nn.MultiMarginLoss):
     """torch.nn.MultiMarginLoss, reduction "mean", without class weights."""
+
+    _reads = frozenset(("reduction", "p", "margin", "weight"))
 
     def _layer(self) -> tuple[str, dict[str, Any]]:
         if self.reduction != "mean":
             _refuse(self, f"reduction='{self.reduction}': Duet's is the mean")
         if self.weight is not None:
             _refuse(self, "class weights: Duet's has none")
+        if self.p not in (1, 2):
+            _refuse(self, f"p={self.p}: Duet's is 1 or 2")
         return "multi_margin", dict(p=int(self.p), margin=float(self.margin))
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -336,7 +392,7 @@ class MultiMarginLoss(_Backed, nn.MultiMarginLoss):
             wrong = (target < 0) | (target >= input.shape[-1])
             if wrong.any():
                 raise IndexError(f"target {int(target[wrong][0])} is out of bounds for {input.shape[-1]} classes")
-        return call(self._spec, (input, target.to(torch.int32)))[0].squeeze(0)
+        return self._call((input, target.to(torch.int32)))[0].squeeze(0)
 
 
 MODULES: dict[type[nn.Module], type[nn.Module]] = {
