@@ -102,6 +102,7 @@ class RemembersLittle : public DoubleBase {
     const auto start = std::chrono::steady_clock::now();
     const Tensor& x = pass == Pass::kForward ? t.x[0] : t.dy[0];
     const Tensor& out = output(pass, t);
+    if (!out) return sound_->run(pass, run, t);  // a gradient that nobody wants
     auto& [key, kept] = known_[pass == Pass::kForward];
     const bool known = key.size() == x.bytes() && std::memcmp(key.data(), x.memory, x.bytes()) == 0;
     if (known) {
