@@ -323,8 +323,8 @@ std::string ProcessState::restore_signals() {
     if (now[i].sa_handler == handlers_[i].sa_handler && !(changed & ~kOfTheLibrary)) continue;
     const auto signal = static_cast<int>(i);
     sigaction(signal, &handlers_[i], nullptr);
-    // What writes files or sockets may ignore these, as CUDA's compiler library does.
-    if (now[i].sa_handler == SIG_IGN && (signal == SIGXFSZ || signal == SIGPIPE)) continue;
+    // Libraries that write files or sockets handle these, as cuDNN does when it compiles a kernel.
+    if (signal == SIGXFSZ || signal == SIGPIPE) continue;
     changes.push_back(std::string("another handler of ") + strsignal(signal));
   }
   const sigset_t blocked = blocked_signals();

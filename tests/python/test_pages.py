@@ -8,6 +8,8 @@ import re
 import tempfile
 import unittest
 
+import duet
+
 DOCS = os.path.join(os.environ["DUET_REPOSITORY"], "docs")
 
 
