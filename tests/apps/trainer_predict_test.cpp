@@ -351,7 +351,7 @@ TEST_F(TrainedNetwork, DamagedCheckpointsAreRefused) {
       safetensors::describe(folder_ / "run/checkpoints/last.safetensors");
   std::string config = file.metadata().at("config");
   write_with("config", changed(config, {{"out_features: 4", "out_features: 5"}}));
-  expect_refused("changed.safetensors", {"another network", "'fc1.weight'"});
+  expect_refused("changed.safetensors", {"its tensors do not fit", "'fc1.weight'"});
   write_with("config", changed(config, {{"type: relu", "type: relo"}}));
   expect_refused("changed.safetensors", {"changed.safetensors", "unknown layer type 'relo'"});
 }
