@@ -14,7 +14,7 @@ install(FILES framework/compare/arms_options.h framework/compare/bench.h framewo
 # Headers that speak JSON are the library's own: its users need none of the libraries behind it.
 install(DIRECTORY framework/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/duet
   FILES_MATCHING PATTERN *.h PATTERN *.cuh
-  PATTERN compare EXCLUDE PATTERN net/table.h EXCLUDE PATTERN train/profile.h EXCLUDE
+  PATTERN compare EXCLUDE PATTERN net/table.h EXCLUDE PATTERN net/json_file.h EXCLUDE PATTERN train/profile.h EXCLUDE
   PATTERN train/profiler.h EXCLUDE PATTERN train/trace.h EXCLUDE PATTERN train/run_folder.h EXCLUDE
   PATTERN train/training_run.h EXCLUDE PATTERN train/class_report.h EXCLUDE
   PATTERN train/goal.h EXCLUDE PATTERN train/training_events.h EXCLUDE)

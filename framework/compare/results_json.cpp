@@ -4,6 +4,7 @@
 
 #include "compare/summary.h"
 #include "core/input_file.h"
+#include "net/json_file.h"
 #include "net/table.h"
 
 namespace duet {

@@ -9,6 +9,7 @@
 #include "core/program.h"
 #include "core/shell_word.h"
 #include "data/image_file.h"
+#include "net/json_file.h"
 #include "train/filters.h"
 #include "train/run_folder.h"
 #include "train/safetensors.h"

@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/input_file.h"
 #include "measure/statistics.h"
+#include "net/json_file.h"
 #include "net/table.h"
 
 namespace duet {

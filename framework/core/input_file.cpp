@@ -8,12 +8,10 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "core/error.h"
-#include "core/printable.h"
 
 namespace duet {
 namespace {
@@ -160,24 +158,6 @@ void check_json_bounds(const std::string& text) {
       fail(i, "JSON of more than " + std::to_string(kMostJsonValues) + " values");
     }
   }
-}
-
-nlohmann::json parse_json(const std::string& text) {
-  check_json_bounds(text);
-  try {
-    return nlohmann::json::parse(text);
-  } catch (const nlohmann::json::exception& error) {
-    throw DataError("not JSON, or cut short: " + printable(error.what()));
-  }
-}
-
-nlohmann::json object_of_line(const std::string& line) {
-  try {
-    nlohmann::json object = parse_json(line);
-    if (object.is_object()) return object;
-  } catch (const DataError&) {
-  }
-  return {};
 }
 
 }  // namespace duet

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace duet {
@@ -42,9 +41,5 @@ std::string read_input_file(const std::filesystem::path& path, uint64_t most);
 /// memory. And where it holds a byte 0, which nlohmann::json takes for the end. Whether it is JSON at all is for the parser
 /// to tell.
 void check_json_bounds(const std::string& text);
-/// The value of JSON text that others may have written. Throws DataError also where it is none.
-nlohmann::json parse_json(const std::string& text);
-/// The object in a line of a file that grows line by line; null of any other line, as one that was cut short.
-nlohmann::json object_of_line(const std::string& line);
 
 }  // namespace duet

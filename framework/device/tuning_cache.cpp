@@ -61,7 +61,9 @@ std::string TuningCache::why_not_kept() const {
 void TuningCache::merge_file() {
   if (file_.empty()) return;
   try {
-    const auto json = parse_json(read_input_file(file_, kMostBytes));
+    const std::string text = read_input_file(file_, kMostBytes);
+    check_json_bounds(text);
+    const auto json = nlohmann::json::parse(text);
     for (const auto& [key, entry] : json.items()) entries_.emplace(key, entry.get<Entry>());
   } catch (const std::exception&) {
     // Not there, not ours, or half of ours: the next write replaces it.

@@ -9,9 +9,9 @@
 #include <type_traits>
 
 #include "core/error.h"
-#include "core/input_file.h"
 #include "core/number_text.h"
 #include "core/printable.h"
+#include "net/json_file.h"
 #include "net/yaml.h"
 #include "train/config_changes.h"
 #include "train/dataset_metadata.h"

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
-#include "core/input_file.h"
 #include "core/printable.h"
+#include "net/json_file.h"
 #include "net/table.h"
 
 namespace duet {

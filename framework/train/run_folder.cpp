@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "core/input_file.h"
+#include "net/json_file.h"
 #include "net/table.h"
 
 namespace duet {
