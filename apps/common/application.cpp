@@ -217,8 +217,8 @@ void set_up_logging(bool quiet) {
 
 // In place of the C library's, for what is loaded, too: nothing calls them while an implementation runs
 // but its own code, and no handler is called then.
-extern "C" [[noreturn]] void _exit(int code) {
+extern "C" void _exit(int code) {
   if (code == duet::kExitDone && duet::Running::runs()) duet::tell_of_exit();
   duet::end_process(code);
 }
-extern "C" [[noreturn]] void _Exit(int code) { _exit(code); }
+extern "C" void _Exit(int code) noexcept { _exit(code); }
