@@ -84,7 +84,8 @@ void keep_freed_memory() {
 #endif
 }
 
-// Whether run() has returned, or thrown: until then nobody but a kernel of a user's file calls exit().
+// True once run() has returned or thrown. A call of exit() before that comes from a kernel of a user's file or
+// from a library.
 bool has_returned = false;
 
 // A child's parent tells how it ended.

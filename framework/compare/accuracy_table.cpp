@@ -224,7 +224,8 @@ std::string accuracy_markdown(const AccuracyTable& table) {
 
 namespace {
 
-// Of the table that is written, the rows may be among what it is made of.
+// The files that the table is made of. `rows`, the file beside the table that holds its rows, may be read and
+// written by one call, so it does not count.
 std::vector<NamedFile> inputs_of(const std::vector<std::string>& sources, const std::string& rows) {
   std::vector<NamedFile> inputs;
   for (const std::string& source : sources) {

@@ -49,7 +49,7 @@ Descriptor open_own_file(const std::filesystem::path& path) {
   if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
       status.st_nlink > 1) {
     throw RunError("cannot write " + path.string() +
-                   ": it is a link, a pipe or a device in the place of a file; remove it");
+                   ": is a link, a pipe or a device, and a regular file is needed; remove it");
   }
   return file;
 }

@@ -12,7 +12,7 @@ namespace duet {
 class Descriptor {
  public:
   Descriptor() = default;
-  /// Of one that is open.
+  /// Takes over an open descriptor, and closes it at the end.
   explicit Descriptor(int fd) : fd_(fd) {}
   /// Opens; false as a bool, with errno set, if that fails.
   Descriptor(const std::filesystem::path& path, int flags, mode_t mode = 0);

@@ -27,7 +27,7 @@ const char* kind_of(mode_t mode) {
   return "a device";
 }
 
-// What a file is, whatever its paths are.
+// Identifies a file by device and inode: two paths of one file give the same.
 using FileId = std::pair<dev_t, ino_t>;
 
 FileId id_of(const struct stat& status) { return {status.st_dev, status.st_ino}; }

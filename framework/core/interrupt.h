@@ -9,7 +9,7 @@ namespace duet {
 /// of any of them, ends the process at once, as if nobody listened; within 0.2 s it counts as the
 /// same one, because timeout(1) and others signal the process and then its group. Writing to a pipe
 /// that nobody reads is an error instead of the end: Ctrl-C also ends the `tee` that a log goes to.
-/// What was ignored when the guard was made stays ignored, and so is what a child of this process sends.
+/// The guard ignores a signal that was ignored when it was made, and one that a child of this process sends.
 /// One at a time.
 class InterruptGuard {
  public:

@@ -168,7 +168,7 @@ TEST_F(Download, WhatHasComeIsAFileOfItsOwn) {
                                             [&] { ASSERT_EQ(mkfifo(part.c_str(), 0600), 0); }}) {
       make();
       EXPECT_TRUE(has(download_from({server.url()}),
-                      {"a.bin.part: it is a link, a pipe or a device in the place of a file"}));
+                      {"a.bin.part: is a link, a pipe or a device, and a regular file is needed"}));
       EXPECT_TRUE(folder_.read("mine") == mine);
       fs::remove(part);
     }
