@@ -88,15 +88,12 @@ void keep_freed_memory() {
 // from a library.
 bool has_returned = false;
 
-// A child's parent tells how it ended.
-bool ends_unasked() { return !has_returned && !Running::is_shared(); }
-
 [[noreturn]] void end_process(int code) {
   for (;;) syscall(SYS_exit_group, code);
 }
 
 void tell_of_exit() {
-  if (!ends_unasked()) return;
+  if (has_returned || Running::is_shared()) return;  // the parent of a child tells how that ended
   const std::string last = Running::last();
   std::fprintf(
       stderr,
