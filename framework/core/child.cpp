@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,12 +12,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <iterator>
 
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "core/running.h"
+#include "core/timers.h"
 
 namespace duet {
 namespace {
@@ -49,18 +48,6 @@ void write_all(int fd, const void* data, size_t bytes) {
     at += written;
     bytes -= static_cast<size_t>(written);
   }
-}
-
-/// Timers that send a signal, which by default ends the process.
-bool has_timer() {
-  for (const auto which : {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF}) {
-    itimerval timer{};
-    if (getitimer(which, &timer) == 0 && (timer.it_value.tv_sec || timer.it_value.tv_usec)) {
-      return true;
-    }
-  }
-  std::ifstream created("/proc/self/timers");  // by timer_create()
-  return created.peek() != std::ifstream::traits_type::eof();
 }
 
 /// The process, and what comes out of its pipe. The pipe's end is also that of the process: one that it
@@ -158,7 +145,7 @@ class Child {
     write_all(fd, text.data(), text.size());
     write_all(fd, &kMark, sizeof kMark);
   });
-  const MessageHeader end = {kMark, has_timer() ? kEndWithTimer : kEnd};
+  const MessageHeader end = {kMark, !running_timers().empty() ? kEndWithTimer : kEnd};
   write_all(fd, &end, sizeof end);
   std::fflush(nullptr);
   _exit(kExitDone);

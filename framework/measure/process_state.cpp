@@ -2,8 +2,6 @@
 
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,6 +18,7 @@
 #include "core/error.h"
 #include "core/openmp.h"
 #include "core/running.h"
+#include "core/timers.h"
 #include "device/stopwatch.h"
 
 #if defined(__SSE2__)
@@ -102,32 +101,6 @@ sigset_t blocked_signals() {
   sigset_t set;
   pthread_sigmask(SIG_BLOCK, nullptr, &set);
   return set;
-}
-
-constexpr int kIntervalTimers[] = {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF};
-
-// Interval timers that run, as -1 less their kind, and the ids of timer_create()'s.
-std::vector<int> running_timers() {
-  std::vector<int> timers;
-  for (const int kind : kIntervalTimers) {
-    itimerval value{};
-    getitimer(kind, &value);
-    if (value.it_value.tv_sec || value.it_value.tv_usec) timers.push_back(-1 - kind);
-  }
-  std::ifstream file("/proc/self/timers");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("ID:")) timers.push_back(std::atoi(line.c_str() + 3));
-  }
-  return timers;
-}
-
-void stop_timer(int timer) {
-  const itimerval none{};
-  if (timer < 0) {
-    setitimer(static_cast<__itimer_which_t>(-1 - timer), &none, nullptr);
-  } else {
-    syscall(SYS_timer_delete, timer);
-  }
 }
 
 // Those that live; the others are buried.
