@@ -15,7 +15,7 @@ for candidate in build/docs/venv/bin/python python3; do
   if [ -z "$python" ] && can_build "$candidate"; then python=$candidate; fi
 done
 if [ -z "$python" ]; then
-  echo "the site was not built: no Python with Sphinx, furo, MyST-Parser and breathe; './duet docs' makes one"
+  echo "skipped: no Python with Sphinx, furo, MyST-Parser and breathe; './duet docs' makes one"
   exit 77
 fi
 

@@ -117,7 +117,7 @@ TEST_F(WriteFile, OwnFilesAreAppendedToAndNoOthers) {
   ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
   for (const char* name : {"link", "loose link", "hard link", "pipe"}) {
     EXPECT_TRUE(has(error_of<RunError>([&] { open_own_file(at(name)); }),
-                    std::string(name) + ": it is a link, a pipe or a device"));
+                    std::string(name) + ": is a link, a pipe or a device"));
   }
   EXPECT_TRUE(has(error_of<RunError>([&] { open_own_file(at("")); }), "Is a directory"));
   EXPECT_TRUE(has(error_of<RunError>([&] { open_own_file(at("none/a")); }), "No such file"));
