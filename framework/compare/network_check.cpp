@@ -225,8 +225,7 @@ class SeenLayer {
 class TensorWatch {
  public:
   explicit TensorWatch(Net& net) : device_(net.context().device()) {
-    add("the images", {net.input()});
-    add("the labels", {net.labels()});
+    for (const auto& [name, value] : net.plan().fields) add("the " + name, {net.field(name)});
     for (const Net::Node& node : net.nodes()) {
       const LayerTensors& t = node.tensors;
       if (node.layer->passes().empty()) continue;  // its tensors are its neighbours'

@@ -34,7 +34,7 @@ size_t hash_of(const std::vector<Tensor>& tensors, Device device) {
 
 std::string words(const StepState& state) {
   if (state.halted) return "a loss that is not finite";
-  return "a mean loss of " + format_significant(metrics_of(state).loss);
+  return "a mean loss of " + format_significant(state.totals[0].mean());
 }
 
 // "812 timed training steps end with ..., the same steps untimed with ..."
@@ -94,7 +94,7 @@ std::optional<Fault> check_outcomes(RunningArm& fresh, std::vector<StepOutcome> 
 double least_step_seconds(const Ceilings& ceilings, RunningArm& arm, bool training) {
   double seconds = 0;
   for (const Net::Call& call : arm.training().net().calls()) {
-    const bool inference = call.step->pass == Pass::kForward && !call.node->layer->takes_labels();
+    const bool inference = call.step->pass == Pass::kForward && !call.node->layer->is_loss();
     if (!training && !inference) continue;
     seconds += least_seconds(ceilings, arm.context().device(), *call.node->layer, call.step->pass);
   }

@@ -6,17 +6,23 @@
 
 namespace duet {
 
+/// Of a mean over many steps: what each step adds to it, and the weights of what it adds.
+struct Total {
+  double sum = 0.0, weight = 0.0;
+
+  /// 0 where nothing was added.
+  double mean() const { return weight > 0.0 ? sum / weight : 0.0; }
+};
+
 struct StepState {
+  static constexpr int kMostTotals = 16;
+
   uint64_t step = 0;           // steps done since the run began; Run::step points here
   float learning_rate = 0.0f;  // of the step to come
   int32_t halted = 0;          // 1: the loss of this step was not finite; nothing advances any more
-  // Since the totals were last cleared:
-  double loss_sum = 0.0;    // mean loss times its weight, summed over steps
-  double weight_sum = 0.0;  // of those weights: rows counted, or the weights of their classes
-  int64_t hits = 0;         // rows predicted right
-  int64_t counted = 0;      // rows that counted
-  float last_loss = 0.0f;   // mean loss of the last step
+  float last_loss = 0.0f;      // the objective of the last step
   float last_learning_rate = 0.0f;  // of the last step
+  Total totals[kMostTotals];        // since they were last cleared; of what each is: StepEnd::parts
 };
 
 }  // namespace duet

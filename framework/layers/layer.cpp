@@ -75,9 +75,12 @@ std::optional<std::string> unstored(DType dtype, const std::vector<DType>& dtype
 }
 
 void Layer::set_inputs(const std::vector<TensorDesc>& inputs) {
-  const size_t labels = takes_labels() ? 1 : 0;
-  if (inputs.size() < 1 + labels || (inputs.size() > 1 + labels && !takes_many())) {
-    throw ShapeError("takes one input, not " + std::to_string(inputs.size() - labels));
+  const size_t takes = is_loss() ? 2 : 1;
+  if (inputs.size() < takes || (inputs.size() > takes && !takes_many())) {
+    throw ShapeError(is_loss()
+                         ? "takes two inputs, what the network makes and what it should be, not " +
+                               std::to_string(inputs.size())
+                         : "takes one input, not " + std::to_string(inputs.size()));
   }
   inputs_ = inputs;
   for (const TensorDesc& x : inputs_) x.elements();

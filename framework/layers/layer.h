@@ -77,7 +77,9 @@ class Layer {
   virtual bool shares_state(std::string_view a, std::string_view b) const {
     return chooses_per_pass() || a == b;
   }
-  /// True for the loss: its second input is the int32 labels of the batch.
+  /// True for a loss (layers/loss.h): a network in training minimises the weighted sum of them all.
+  virtual bool is_loss() const { return takes_labels(); }
+  /// True for a loss whose second input is the int32 labels of the batch.
   virtual bool takes_labels() const { return false; }
   /// Of a loss whose mean weighs the rows by their labels, a weight a class; none if all rows count
   /// alike.

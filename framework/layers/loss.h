@@ -1,4 +1,4 @@
-// What the losses share: the last layer of a network in training, which reads the labels.
+// What the losses share, of which a network in training has one or several.
 //
 //   x[0]  outputs of the network, N x C        y[0]  loss, {1}: a mean over the rows that count
 //   x[1]  labels, as labels_desc()             y[1]  int32 {2}: rows whose largest output is the

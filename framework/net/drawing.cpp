@@ -26,10 +26,18 @@ double y_of(int row) { return kMargin + kTitle + row * (kHeight + kRowGap); }
 class Placement {
  public:
   explicit Placement(const std::vector<ResolvedLayer>& layers) {
-    place(kImages, 0, 0);
+    for (const ResolvedLayer& layer : layers) {
+      for (const InputSource& input : layer.inputs) {
+        if (!is_drawn(input) || input.layer != kField || field_number(input) < fields().size())
+          continue;
+        place(kField, 0, static_cast<int>(fields().size()));
+        layout_.fields.push_back(input.field);
+      }
+    }
     for (size_t i = 0; i < layers.size(); ++i) {
       int row = 0, column = -1;
       for (const InputSource& input : layers[i].inputs) {
+        if (!is_drawn(input)) continue;
         const Box& source = layout_.boxes[box_of(input)];
         row = std::max(row, source.row + 1);
         if (column < 0) column = source.column;
@@ -39,7 +47,9 @@ class Placement {
       place(static_cast<int>(i), row, column);
     }
     for (size_t i = 0; i < layers.size(); ++i) {
-      for (const InputSource& input : layers[i].inputs) connect(box_of(input), i + 1);
+      for (const InputSource& input : layers[i].inputs) {
+        if (is_drawn(input)) connect(box_of(input), i + fields().size());
+      }
     }
     for (const Box& box : layout_.boxes) reach({box.corner.x + kWidth, box.corner.y + kHeight});
     layout_.width += kMargin;
@@ -54,7 +64,19 @@ class Placement {
     double x;
   };
 
-  static size_t box_of(const InputSource& input) { return static_cast<size_t>(input.layer + 1); }
+  // Labels go without saying.
+  static bool is_drawn(const InputSource& input) {
+    return input.layer != kField || input.field != kLabelsField;
+  }
+  const std::vector<std::string>& fields() const { return layout_.fields; }
+  size_t field_number(const InputSource& input) const {
+    return static_cast<size_t>(std::find(fields().begin(), fields().end(), input.field) -
+                               fields().begin());
+  }
+  size_t box_of(const InputSource& input) const {
+    if (input.layer == kField) return field_number(input);
+    return fields().size() + static_cast<size_t>(input.layer);
+  }
 
   void place(int layer, int row, int column) {
     taken_.insert({row, column});
@@ -177,6 +199,22 @@ polyline { fill: none; stroke: #59616b; stroke-width: 1.5; stroke-linejoin: roun
 
 }  // namespace
 
+namespace {
+
+// REQUIRES: a layer reads it.
+const Shape& shape_of_field(const std::vector<ResolvedLayer>& layers, const std::string& field) {
+  for (const ResolvedLayer& layer : layers) {
+    for (size_t i = 0; i < layer.inputs.size(); ++i) {
+      if (layer.inputs[i].layer == kField && layer.inputs[i].field == field) {
+        return layer.layer->inputs()[i].shape;
+      }
+    }
+  }
+  throw std::logic_error("no layer reads " + field);
+}
+
+}  // namespace
+
 GraphLayout lay_out(const std::vector<ResolvedLayer>& layers) { return Placement(layers).take(); }
 
 std::string network_svg(const std::string& title, const std::vector<ResolvedLayer>& layers) {
@@ -189,9 +227,11 @@ std::string network_svg(const std::string& title, const std::vector<ResolvedLaye
       attribute("x", kMargin) + attribute("y", kMargin + 16) + ">" +
       xml_text(title + ": " + format_count(parameter_count(layers)) + " parameters") + "</text>\n";
   for (const Line& line : layout.lines) svg += line_svg(line);
-  for (const Box& box : layout.boxes) {
-    if (box.layer == kImages) {
-      svg += box_svg(box, "none", {"images", layers[0].layer->inputs()[0].shape.to_string()});
+  for (size_t i = 0; i < layout.boxes.size(); ++i) {
+    const Box& box = layout.boxes[i];
+    if (box.layer == kField) {
+      svg += box_svg(box, "none",
+                     {layout.fields[i], shape_of_field(layers, layout.fields[i]).to_string()});
       continue;
     }
     const ResolvedLayer& layer = layers[static_cast<size_t>(box.layer)];

@@ -14,7 +14,7 @@ struct GraphLayout {
     double x, y;
   };
   struct Box {
-    int layer;  // its number, or kImages
+    int layer;  // its number, or kField
     int row, column;
     Point corner;  // the left upper one; all boxes have one size
   };
@@ -26,7 +26,8 @@ struct GraphLayout {
   };
   static constexpr double kBoxWidth = 250, kBoxHeight = 56;
 
-  std::vector<Box> boxes;  // the images, then the layers in their order
+  std::vector<Box> boxes;  // the fields that are read, but labels, then the layers in their order
+  std::vector<std::string> fields;
   std::vector<Line> lines;
   double width = 0, height = 0;
 };

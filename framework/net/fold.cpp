@@ -9,15 +9,18 @@
 namespace duet {
 namespace {
 
-// The layer that norm number `i` can be folded into, or kImages.
+constexpr int kNone = -1;
+
+// The layer that norm number `i` can be folded into, or kNone.
 int convolution_before(const NetSpec& spec, size_t i) {
   const LayerSpec& norm = spec.layers[i];
   if (norm.layer->type() != "batch_norm2d" || norm.layout || norm.inputs.size() != 1 ||
-      norm.inputs[0] == kImages) {
-    return kImages;
+      norm.inputs[0].layer == kField) {
+    return kNone;
   }
-  const LayerSpec& before = spec.layers[static_cast<size_t>(norm.inputs[0])];
-  return before.layer->type() == "conv2d" && before.readers == 1 ? norm.inputs[0] : kImages;
+  const int number = norm.inputs[0].layer;
+  const LayerSpec& before = spec.layers[static_cast<size_t>(number)];
+  return before.layer->type() == "conv2d" && before.readers == 1 ? number : kNone;
 }
 
 LayerSpec with_bias(LayerSpec convolution) {
@@ -84,7 +87,7 @@ FoldedNet fold_norms(const NetSpec& spec) {
   std::vector<int> numbers;  // of the layers of `spec` in the folded one
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     const int before = convolution_before(spec, i);
-    if (before != kImages) {
+    if (before != kNone) {
       const int at = numbers[static_cast<size_t>(before)];
       LayerSpec& convolution = folded.spec.layers[static_cast<size_t>(at)];
       convolution = with_bias(convolution);
@@ -94,8 +97,8 @@ FoldedNet fold_norms(const NetSpec& spec) {
       continue;
     }
     LayerSpec layer = spec.layers[i];
-    for (int& input : layer.inputs) {
-      if (input != kImages) input = numbers[static_cast<size_t>(input)];
+    for (LayerInput& input : layer.inputs) {
+      if (input.layer != kField) input.layer = numbers[static_cast<size_t>(input.layer)];
     }
     numbers.push_back(static_cast<int>(folded.spec.layers.size()));
     folded.spec.layers.push_back(std::move(layer));

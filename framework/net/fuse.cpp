@@ -22,7 +22,7 @@ bool stands_at(const NetSpec& spec, size_t first, const Sequence& parts) {
     const LayerSpec& layer = spec.layers[first + i];
     if (layer.layer->type() != parts[i].type) return false;
     if (i + 1 == parts.size()) break;
-    const std::vector only = {static_cast<int>(first + i)};
+    const std::vector only = {LayerInput{static_cast<int>(first + i)}};
     if (layer.readers > 1 || spec.layers[first + i + 1].inputs != only) return false;
   }
   return true;

@@ -8,6 +8,7 @@
 #include "core/running.h"
 #include "device/gpu_state.h"
 #include "device/range.h"
+#include "layers/objective.h"
 #include "measure/guarded_buffer.h"
 #include "measure/layer_data.h"
 
@@ -32,11 +33,6 @@ bool is_finite(const Tensor& tensor, Device device) {
 
 }  // namespace
 
-std::vector<ResolvedLayer> without_loss(std::vector<ResolvedLayer> layers) {
-  if (!layers.empty() && layers.back().layer->takes_labels()) layers.pop_back();
-  return layers;
-}
-
 Net::Net(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& context, Mode mode)
     : context_(context), weights_(weights), mode_(mode), plan_(duet::plan(layers, mode)) {
   make_implementations(layers);
@@ -44,6 +40,7 @@ Net::Net(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& co
   hand_moments_on(layers);
   share_staged(layers);
   take_memory();
+  set_losses(layers);
   take_workspace();
   take_prepared_memory();
   use_weights();
@@ -191,17 +188,55 @@ void Net::wait_for_readers(const Call& call) {
   }
 }
 
-// d loss / d loss = 1 starts the backward pass; infer() has the step number 0.
+void Net::set_losses(const std::vector<ResolvedLayer>& layers) {
+  for (int number : plan_.losses) {
+    const auto i = static_cast<size_t>(number);
+    losses_.push_back({&nodes_[i], static_cast<float>(layers[i].loss_weight)});
+  }
+  const auto result = std::find_if(layers.begin(), layers.end(),
+                                   [](const ResolvedLayer& layer) { return layer.is_result; });
+  if (losses_.empty()) {
+    const size_t number =
+        result == layers.end() ? nodes_.size() - 1 : static_cast<size_t>(result - layers.begin());
+    output_ = nodes_[number].tensors.y[0];
+    return;
+  }
+  output_ = losses_.back().node->tensors.x[0];
+  if (losses_.size() == 1 && losses_[0].weight == 1.0f) {
+    objective_ = losses_[0].value();
+    return;
+  }
+  const TensorDesc& desc = losses_[0].value().desc;
+  objective_memory_ = Buffer(context_.device(), desc.bytes());
+  objective_ = {desc, objective_memory_.data()};
+}
+
+void Net::queue_objective() {
+  if (!objective_memory_.data()) return;
+  WeightedLosses terms;
+  for (const Loss& loss : losses_) terms.add(loss.value().data<float>(), loss.weight);
+  add_losses(context_, terms, objective_.data<float>());
+}
+
+const Tensor& Net::field(std::string_view name) const {
+  static const Tensor none;
+  const auto found = fields_.find(name);
+  return found == fields_.end() ? none : found->second;
+}
+
+// The gradients of the losses, by their weights in the objective, start the backward pass; infer() has the
+// step number 0.
 void Net::set_constants() {
   step_ = Buffer(context_.device(), sizeof(uint64_t));
   fill_bytes(step_.data(), context_.device(), 0, step_.bytes());
   if (mode_ == Mode::kInference) return;
-  const Tensor& dloss = nodes_.back().tensors.dy[0];
-  const float one = 1.0f;
-  const double one_double = 1.0;
-  const void* from = dloss.desc.dtype == DType::kFloat64 ? static_cast<const void*>(&one_double)
-                                                         : static_cast<const void*>(&one);
-  copy_bytes(dloss.memory, context_.device(), from, Device::kCpu, dloss.bytes());
+  for (const Loss& loss : losses_) {
+    const Tensor& dloss = loss.node->tensors.dy[0];
+    const double weight = loss.weight;
+    const void* from = dloss.desc.dtype == DType::kFloat64 ? static_cast<const void*>(&weight)
+                                                           : static_cast<const void*>(&loss.weight);
+    copy_bytes(dloss.memory, context_.device(), from, Device::kCpu, dloss.bytes());
+  }
 }
 
 void Net::use_weights() {
@@ -319,7 +354,8 @@ void Net::infer() {
 
 size_t Net::memory_bytes() const {
   return weights_.memory_bytes() + gradient_memory_.bytes() + activation_memory_.bytes() +
-         workspace_.bytes() + workspace_aside_.bytes() + prepared_memory_.bytes();
+         workspace_.bytes() + workspace_aside_.bytes() + prepared_memory_.bytes() +
+         objective_memory_.bytes();
 }
 
 std::string Net::find_non_finite(const uint64_t* step) {
@@ -335,7 +371,9 @@ std::string Net::find_non_finite(const uint64_t* step) {
       return "parameter " + node.layer->parameters()[j].name + " of layer " + node.name;
     }
   }
-  if (!all_finite({input()})) return "the input images";
+  for (const auto& [name, tensor] : fields_) {
+    if (!all_finite({tensor})) return "the input " + name;
+  }
   for (const Call& call : calls_) {
     run(call, step);
     context_.synchronize();

@@ -2,8 +2,10 @@
 // are Weights, which other nets may share.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/arena.h"
@@ -61,7 +63,7 @@ class Net {
   /// Plans, makes the implementations and takes all memory. Stores activations in the type of the
   /// first layer's input: float32, bfloat16, or float64 with cpu_reference everywhere (the reference
   /// of a whole network). `layers` came from resolve() without errors, for kInference perhaps
-  /// without_loss(). REQUIRES: `weights` are of these layers, maybe with another batch, and on the
+  /// without_losses(). REQUIRES: `weights` are of these layers, maybe with another batch, and on the
   /// context's device; both outlive the network.
   Net(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& context,
       Mode mode = Mode::kTraining);
@@ -100,14 +102,26 @@ class Net {
   bool prepare_aside();
   bool takes_prepared(const Call& call) const;
 
-  const Tensor& input() const { return nodes_.front().tensors.x[0]; }
-  /// What the last layer makes: of a network without its loss the logits.
-  const Tensor& output() const { return nodes_.back().tensors.y[0]; }
-  /// REQUIRES, for these: the network has its loss.
-  const Tensor& labels() const { return nodes_.back().tensors.x[1]; }
-  /// float32 {1}: the mean loss of the batch. int32 {2}: rows predicted right, rows counted.
-  const Tensor& loss() const { return nodes_.back().tensors.y[0]; }
-  const Tensor& hits() const { return nodes_.back().tensors.y[1]; }
+  /// A field of the batch that a layer reads; falsy if none does.
+  const Tensor& field(std::string_view name) const;
+  const Tensor& input() const { return field(kImagesField); }
+  const Tensor& labels() const { return field(kLabelsField); }
+  /// What the network makes: of one with losses what the last of them reads, as the logits.
+  const Tensor& output() const { return output_; }
+
+  struct Loss {
+    const Node* node;
+    float weight;  // in the objective
+    /// float32 {1}: the mean loss of the batch. int32 {2}: rows predicted right, rows counted.
+    const Tensor& value() const { return node->tensors.y[0]; }
+    const Tensor& hits() const { return node->tensors.y[1]; }
+  };
+  /// In the order of the layers; none of a network that predicts.
+  const std::vector<Loss>& losses() const { return losses_; }
+  /// float32 {1}, which training makes less: the only loss, or what queue_objective() leaves.
+  const Tensor& objective() const { return objective_; }
+  /// The sum of all losses by their weights, of what forward() left. Nothing to do for a single one of weight 1.
+  void queue_objective();
 
   std::vector<Node>& nodes() { return nodes_; }
   const std::vector<Node>& nodes() const { return nodes_; }
@@ -142,6 +156,7 @@ class Net {
   /// The number of a pass in calls(). REQUIRES: it runs.
   int call_of(size_t layer, Pass pass) const;
   void take_memory();
+  void set_losses(const std::vector<ResolvedLayer>& layers);
   Lifetime lifetime_of(const HandedMoments& handed) const;
   void set_moments(const HandedMoments& handed, void* memory);
   void take_workspace();
@@ -176,6 +191,10 @@ class Net {
   std::vector<Aside> asides_;
   Buffer step_;  // of infer(): number 0
   std::vector<Node> nodes_;
+  std::map<std::string, Tensor, std::less<>> fields_;
+  Tensor output_, objective_;
+  std::vector<Loss> losses_;
+  Buffer objective_memory_;
   std::vector<Call> calls_;
   std::vector<HandedMoments> handed_;
   struct Staged {
@@ -185,8 +204,5 @@ class Net {
   };
   std::vector<Staged> staged_;
 };
-
-/// The layers of a network that predicts: all but the loss, which is the last.
-std::vector<ResolvedLayer> without_loss(std::vector<ResolvedLayer> layers);
 
 }  // namespace duet

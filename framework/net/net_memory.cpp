@@ -52,6 +52,10 @@ void Net::take_memory() {
   activation_memory_ = Buffer(context_.device(), packing.bytes);
   fill_bytes(activation_memory_.data(), context_.device(), 0, packing.bytes);
 
+  for (const auto& [name, value] : plan_.fields) {
+    const auto number = static_cast<size_t>(value);
+    fields_[name] = {plan_.values[number].desc, activation_memory_.at(packing.offsets[number])};
+  }
   const auto tensors = [&](const std::vector<int>& values, const std::vector<TensorDesc>& descs) {
     std::vector<Tensor> list(values.size());
     for (size_t i = 0; i < list.size(); ++i) {

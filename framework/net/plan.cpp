@@ -61,13 +61,11 @@ class Planner {
   void add_activations() {
     for (size_t i = 0; i < layers_.size(); ++i) {
       PlannedLayer& at = plan_.layers[i];
-      if (i == 0) images_ = add({.desc = layer(i).inputs()[0]});
-      if (layer(i).takes_labels()) at.x.back() = labels_ = add({.desc = layer(i).inputs().back()});
       for (size_t k = 0; k < layers_[i].inputs.size(); ++k) {
         const InputSource& from = layers_[i].inputs[k];
         at.x[k] =
-            from.layer == kImages
-                ? images_
+            from.layer == kField
+                ? field(from.field, layer(i).inputs()[k])
                 : plan_.layers[static_cast<size_t>(from.layer)].y[static_cast<size_t>(from.output)];
       }
       const bool view = layer(i).is_view(Pass::kForward);
@@ -77,15 +75,26 @@ class Planner {
                   : same ? at.y[0]
                          : add({.desc = layer(i).outputs()[j], .producer = static_cast<int>(i)});
       }
+      if (layer(i).is_loss()) plan_.losses.push_back(static_cast<int>(i));
+      if (layer(i).is_loss()) plan_.result = at.x[0];
+      if (layers_[i].is_result) plan_.result = at.y[0];
     }
+    if (plan_.result == kNoValue && !plan_.layers.empty()) plan_.result = plan_.layers.back().y[0];
+  }
+
+  // The value of a field, the same for all its readers.
+  int field(const std::string& name, const TensorDesc& desc) {
+    const auto found = plan_.fields.find(name);
+    if (found != plan_.fields.end()) return found->second;
+    return plan_.fields[name] = add({.desc = desc});
   }
 
   // The gradient of an output is that of the input which reads it; a view's input has its output's.
   void add_gradients() {
     for (size_t i = layers_.size(); i-- > 0;) {
       PlannedLayer& at = plan_.layers[i];
-      if (layer(i).takes_labels()) {
-        at.dy[0] = dloss_ = add({.desc = layer(i).outputs()[0], .gradient = true});
+      if (layer(i).is_loss()) {
+        dlosses_.push_back(at.dy[0] = add({.desc = layer(i).outputs()[0], .gradient = true}));
       }
       const bool view = layer(i).is_view(Pass::kBackward);
       int made = kNoValue;
@@ -145,11 +154,14 @@ class Planner {
       if (call.pass != Pass::kBackwardFilter) need(at.dx, i);
     }
     // What comes in, goes out or is set once and for all.
-    for (int value : {images_, labels_, dloss_}) {
+    std::vector<int> whole = dlosses_;
+    for (const auto& [name, value] : plan_.fields) whole.push_back(value);
+    for (int value : whole) {
       need(value, -1);
       need(value, end);
     }
-    if (!plan_.layers.empty()) need(plan_.layers.back().y, end);
+    need(plan_.result, end);
+    for (int loss : plan_.losses) need(plan_.layers[static_cast<size_t>(loss)].y, end);
     if (!training_ || plan_.forward_calls == 0) return;
     // A training's forward also evaluates, and all it makes can be looked at afterwards.
     const int last_forward = static_cast<int>(plan_.forward_calls) - 1;
@@ -159,7 +171,7 @@ class Planner {
   const std::vector<ResolvedLayer>& layers_;
   const bool training_;
   NetPlan plan_;
-  int images_ = kNoValue, labels_ = kNoValue, dloss_ = kNoValue;
+  std::vector<int> dlosses_;
 };
 
 }  // namespace

@@ -3,6 +3,8 @@
 // neither a device nor memory.
 #pragma once
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "net/resolve.h"
@@ -18,13 +20,13 @@ struct PlannedCall {
   Pass pass;
 };
 
-/// An activation, the labels, or the gradient of an activation.
+/// An activation, a field of the batch, or the gradient of an activation.
 struct PlannedValue {
   TensorDesc desc;
   bool gradient = false;
-  /// The layer that makes it, by its number; kImages for what comes with the batch, and for the
-  /// gradient of the loss, which is set once.
-  int producer = kImages;
+  /// The layer that makes it, by its number; kField for what comes with the batch, and for the
+  /// gradients of losses, which are set once.
+  int producer = kField;
   /// The layers that read it, in the order of their calls. A view (flatten) is none: its output is
   /// its input.
   std::vector<int> readers = {};
@@ -48,9 +50,13 @@ struct NetPlan {
   size_t forward_calls = 0;
   std::vector<PlannedValue> values;
   std::vector<PlannedLayer> layers;
+  std::map<std::string, int> fields;  // those that are read, by name: their values
+  std::vector<int> losses;            // layers
+  /// What the network makes: of one with losses what the last of them reads.
+  int result = kNoValue;
 };
 
-/// `layers` came from resolve() without errors, for kInference perhaps without their loss.
+/// `layers` came from resolve() without errors, for kInference perhaps without_losses().
 /// Activations are needed from the call that makes them to the last that reads them, in training at
 /// least to the end of forward, which also evaluates; gradients from the first call to the last that
 /// needs them.

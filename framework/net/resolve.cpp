@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/labels.h"
 #include "layers/add/add.h"
 #include "layers/layers.h"
 #include "net/choose.h"
@@ -17,29 +16,32 @@ bool needs_gradients(const std::vector<InputSource>& inputs) {
 }
 
 // The batch as a network of that arithmetic reads it. A double reference stays in double.
-TensorDesc stored(TensorDesc images, Math math) {
-  if (images.dtype == DType::kFloat32) images.dtype = storage_of(math);
-  return images;
+std::vector<BatchField> stored(std::vector<BatchField> fields, Math math) {
+  for (BatchField& field : fields) {
+    if (field.desc.dtype == DType::kFloat32) field.desc.dtype = storage_of(math);
+  }
+  return fields;
 }
 
 // Walks the layers with the tensors that flow through them.
 class Resolver {
  public:
-  Resolver(const NetSpec& spec, const TensorDesc& input, ConfigErrors& errors, bool training)
+  Resolver(const NetSpec& spec, const std::vector<BatchField>& fields, ConfigErrors& errors,
+           bool training)
       : spec_(spec),
         errors_(errors),
         training_(training),
-        images_(stored(input, spec.math)),
-        labels_(labels_desc(input.shape[0], spec.data.mixed_labels)),
+        fields_(stored(fields, spec.math)),
         sources_(spec.layers.size()) {}
 
-  std::vector<ResolvedLayer> run(int64_t classes) {
+  std::vector<ResolvedLayer> run() {
+    if (!knows_fields()) return {};
     for (size_t i = 0; i < spec_.layers.size();) {
       std::vector<FusedBlock> hindered;
       size_t parts = spec_.fuse ? add_block(i, &hindered) : 0;
       if (parts == 0) {
         const LayerSpec& layer = spec_.layers[i];
-        if (layer.layer->takes_labels()) check_classes(layer, classes);
+        if (layer.layer->takes_labels()) check_classes(layer);
         if (names_block_only(layer, hindered)) return {};
         if (!add(layer, layer.name, nullptr)) return {};  // the shapes after it are unknown
         parts = 1;
@@ -54,6 +56,30 @@ class Resolver {
   }
 
  private:
+  // Reports fields that this data set has not.
+  bool knows_fields() {
+    bool known = true;
+    for (const LayerSpec& layer : spec_.layers) {
+      for (const LayerInput& input : layer.inputs) {
+        if (input.layer != kField || find_field(input.field)) continue;
+        std::vector<std::string> names;
+        for (const BatchField& field : fields_) names.push_back(field.name);
+        errors_.add(layer.mark, label_of(layer.name, *layer.layer) +
+                                    ": the data set has no field '" + input.field + "'; it has " +
+                                    join(names));
+        known = false;
+      }
+    }
+    return known;
+  }
+
+  BatchField* find_field(const std::string& name) {
+    for (BatchField& field : fields_) {
+      if (field.name == name) return &field;
+    }
+    return nullptr;
+  }
+
   bool has_id(const Layer& layer) const {
     const auto list = layer.implementations();
     return std::any_of(list.begin(), list.end(),
@@ -131,8 +157,8 @@ class Resolver {
     return "";
   }
 
-  const TensorDesc& desc_of(const InputSource& source) const {
-    if (source.layer == kImages) return images_;
+  const TensorDesc& desc_of(const InputSource& source) {
+    if (source.layer == kField) return find_field(source.field)->desc;
     return result_[static_cast<size_t>(source.layer)]
         .layer->outputs()[static_cast<size_t>(source.output)];
   }
@@ -143,8 +169,8 @@ class Resolver {
             !last.layer->parameters().empty() || needs_gradients(last.inputs)};
   }
 
-  std::string text_of(const InputSource& source) const {
-    const std::string from = source.layer == kImages
+  std::string text_of(const InputSource& source) {
+    const std::string from = source.layer == kField
                                  ? "the data"
                                  : "layer " + result_[static_cast<size_t>(source.layer)].name;
     return desc_of(source).shape.to_string() + " comes from " + from;
@@ -154,10 +180,10 @@ class Resolver {
   // but `hindrance`.
   bool add(const LayerSpec& spec, const std::string& prefix, std::string* hindrance) {
     const size_t before = result_.size();
-    const TensorDesc images = images_;
+    const std::vector<BatchField> fields = fields_;
     if (add_with_reorders(spec, prefix, hindrance)) return true;
     result_.erase(result_.begin() + static_cast<std::ptrdiff_t>(before), result_.end());
-    images_ = images;
+    fields_ = fields;
     return false;
   }
 
@@ -168,20 +194,21 @@ class Resolver {
         layer.is_view(Pass::kForward) ? Layout::kNCHW : spec.layout.value_or(spec_.layout);
     std::vector<TensorDesc> inputs;
     std::string origins;
-    for (int number : spec.inputs) {
-      const auto read = number == kImages ? InputSource{} : sources_[static_cast<size_t>(number)];
-      origins += (origins.empty() ? "its input " : ", ") + text_of(read);
+    for (const LayerInput& input : spec.inputs) {
+      const InputSource read = source_of(input);
+      const bool labels = layer.takes_labels() && input.field == kLabelsField;
+      if (!labels) origins += (origins.empty() ? "its input " : ", ") + text_of(read);
       const auto source = in_layout(read, wanted, spec);
       if (!source) return false;
       resolved.inputs.push_back(*source);
       inputs.push_back(desc_of(*source));
       if (inputs.back().shape.rank() == 4) inputs.back().layout = wanted;  // the same bytes
     }
-    if (layer.takes_labels()) inputs.push_back(labels_);
+    resolved.loss_weight = spec.loss_weight;
     try {
       layer.bind(inputs, {.math = spec_.math, .seed = spec_.seed, .stream = spec.stream});
       if (const auto reason = layer.untrainable(); reason && training_) throw ShapeError(*reason);
-      if (layer.outputs().size() > 1 && !layer.takes_labels()) {
+      if (layer.outputs().size() > 1 && !layer.is_loss()) {
         throw ShapeError(
             "is inserted automatically; remove it and list its input under 'inputs' of each "
             "reader");
@@ -236,14 +263,14 @@ class Resolver {
     const TensorDesc& desc = desc_of(source);
     const Shape& s = desc.shape;
     if (s.rank() != 4 || desc.layout == wanted || s[1] == 1 || s[2] * s[3] == 1) return source;
-    if (result_.empty()) {
-      images_.layout = wanted;
+    if (source.layer == kField && !is_read(source.field)) {
+      find_field(source.field)->desc.layout = wanted;
       return source;
     }
     for (size_t i = 0; i < result_.size(); ++i) {
       const ResolvedLayer& each = result_[i];
-      if (each.layer->type() == "reorder" && each.inputs[0].layer == source.layer &&
-          each.inputs[0].output == source.output && each.layer->outputs()[0].layout == wanted) {
+      if (each.layer->type() == "reorder" && each.inputs[0] == source &&
+          each.layer->outputs()[0].layout == wanted) {
         return InputSource{static_cast<int>(i), 0, source.gradient};
       }
     }
@@ -252,6 +279,20 @@ class Resolver {
       return {};
     }
     return last_output();
+  }
+
+  bool is_read(const std::string& field) const {
+    for (const ResolvedLayer& layer : result_) {
+      for (const InputSource& input : layer.inputs) {
+        if (input.layer == kField && input.field == field) return true;
+      }
+    }
+    return false;
+  }
+
+  InputSource source_of(const LayerInput& input) const {
+    if (input.layer == kField) return {.field = input.field};
+    return sources_[static_cast<size_t>(input.layer)];
   }
 
   // Appends a layer that nobody wrote, over one input. Returns false if nothing can run it.
@@ -308,7 +349,8 @@ class Resolver {
     const LayerSpec& spec = spec_.layers[static_cast<size_t>(index)];
     std::vector<std::string> readers;
     for (const LayerSpec& layer : spec_.layers) {
-      const auto reads = std::count(layer.inputs.begin(), layer.inputs.end(), index);
+      const auto reads =
+          std::count(layer.inputs.begin(), layer.inputs.end(), LayerInput{static_cast<int>(index)});
       readers.insert(readers.end(), static_cast<size_t>(reads), layer.name);
     }
     const std::string times = std::to_string(readers.size());
@@ -343,7 +385,7 @@ class Resolver {
       if (sum) result_[i].layer = sum;
       const bool split = readers[i] > 1 && !sum;
       for (InputSource& source : result_[i].inputs) {
-        if (source.layer == kImages) continue;
+        if (source.layer == kField) continue;
         const auto from = static_cast<size_t>(source.layer);
         source.layer = places[from].layer;
         source.output = readers[from] > 1 ? places[from].output++ : 0;
@@ -361,11 +403,13 @@ class Resolver {
     return all;
   }
 
-  void check_classes(const LayerSpec& loss, int64_t classes) {
-    const InputSource source =
-        loss.inputs[0] == kImages ? InputSource{} : sources_[static_cast<size_t>(loss.inputs[0])];
+  void check_classes(const LayerSpec& loss) {
+    const BatchField* const labels = find_field(loss.inputs.back().field);
+    if (!labels || labels->kind != FieldKind::kClasses) return;
+    const int64_t classes = labels->classes;
+    const InputSource source = source_of(loss.inputs[0]);
     const Shape& shape = desc_of(source).shape;
-    if (source.layer == kImages || shape.rank() != 2 || shape[1] >= classes) return;
+    if (source.layer == kField || shape.rank() != 2 || shape[1] >= classes) return;
     errors_.add(loss.mark, "layer " + loss.name + ": the data has " + std::to_string(classes) +
                                " classes (labels 0 to " + std::to_string(classes - 1) +
                                "), but layer " + result_[static_cast<size_t>(source.layer)].name +
@@ -375,8 +419,7 @@ class Resolver {
   const NetSpec& spec_;
   ConfigErrors& errors_;
   const bool training_;
-  TensorDesc images_;
-  const TensorDesc labels_;
+  std::vector<BatchField> fields_;
   std::vector<InputSource> sources_;  // the output of each layer of the spec
   std::vector<ResolvedLayer> result_;
 };
@@ -390,16 +433,37 @@ bool runs(const ResolvedLayer& layer, Pass pass) {
   return writes_dw || needs_gradients(layer.inputs);
 }
 
-std::vector<ResolvedLayer> resolve(const NetSpec& spec, const TensorDesc& input, int64_t classes,
+std::vector<ResolvedLayer> resolve(const NetSpec& spec, const std::vector<BatchField>& fields,
                                    ConfigErrors& errors, bool training) {
   if (device_of(spec) == Device::kGpu && !built_with_cuda()) {
     errors.add_unsupported(spec.backend.mark,
                            "backend '" + spec.backend.name + "': " + gpu_missing_reason());
     return {};
   }
-  auto layers = Resolver(spec, input, errors, training).run(classes);
+  auto layers = Resolver(spec, fields, errors, training).run();
   for (ResolvedLayer& layer : layers) layer.hands_on = spec.fuse;
   return layers;
+}
+
+std::vector<ResolvedLayer> without_losses(std::vector<ResolvedLayer> layers) {
+  std::vector<ResolvedLayer> left;
+  std::vector<int> numbers;  // of `layers` in `left`
+  const InputSource* result = nullptr;
+  for (ResolvedLayer& layer : layers) {
+    numbers.push_back(static_cast<int>(left.size()));
+    if (layer.layer->is_loss()) {
+      result = &layer.inputs[0];
+      continue;
+    }
+    for (InputSource& input : layer.inputs) {
+      if (input.layer != kField) input.layer = numbers[static_cast<size_t>(input.layer)];
+    }
+    left.push_back(std::move(layer));
+  }
+  if (result && result->layer != kField) {
+    left[static_cast<size_t>(numbers[static_cast<size_t>(result->layer)])].is_result = true;
+  }
+  return left;
 }
 
 }  // namespace duet

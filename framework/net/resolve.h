@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/field.h"
 #include "net/spec.h"
 
 namespace duet {
@@ -34,9 +35,15 @@ struct PassChoice {
 
 /// Where an input of a layer comes from.
 struct InputSource {
-  int layer = kImages;    // its number in the list, or kImages
-  int output = 0;         // which of its outputs
-  bool gradient = false;  // whether its gradient is needed: it depends on parameters
+  int layer = kField;      // its number in the list, or kField
+  int output = 0;          // which of its outputs
+  bool gradient = false;   // whether its gradient is needed: it depends on parameters
+  std::string field = {};  // of kField, its name
+
+  /// Of the same value.
+  bool operator==(const InputSource& other) const {
+    return layer == other.layer && output == other.output && field == other.field;
+  }
 };
 
 struct ResolvedLayer {
@@ -46,7 +53,9 @@ struct ResolvedLayer {
   /// In the order of layer->passes(), less those that never run (runs()) and that the
   /// implementation asked for cannot do.
   std::vector<PassChoice> passes;
-  std::vector<InputSource> inputs = {};  // of layer->inputs(), without the labels
+  std::vector<InputSource> inputs = {};  // of layer->inputs()
+  double loss_weight = 1.0;              // LayerSpec::loss_weight
+  bool is_result = false;  // without_losses(): its first output is what the network makes
   /// Of the first layer of what would have been a block: which layers run one by one, and why.
   std::string unfused = {};
   /// NetSpec::fuse: what an implementation can find on its way may go to the reader of its output
@@ -59,12 +68,15 @@ struct ResolvedLayer {
 bool runs(const ResolvedLayer& layer, Pass pass);
 
 /// The layers in the order they run, each after those that it reads. A value that has a gradient is
-/// read by one layer alone: where there are several, a split layer stands between. `input` is the
-/// batch (N,C,H,W in NCHW order, float32 or float64; the first layer's layout is given to it, and
-/// to float32 what spec.math stores activations in), `classes` the number of labels. Without
+/// read by one layer alone: where there are several, a split layer stands between. `fields` are those
+/// of the data set. Images are N,C,H,W in NCHW order, in float32 or float64; they get the layout of the
+/// first layer that reads them, and in place of float32 what spec.math stores activations in. Without
 /// `training`, sizes that cannot be trained are no mistake. Mistakes go to `errors`; the result is
 /// only complete if there are none.
-std::vector<ResolvedLayer> resolve(const NetSpec& spec, const TensorDesc& input, int64_t classes,
+std::vector<ResolvedLayer> resolve(const NetSpec& spec, const std::vector<BatchField>& fields,
                                    ConfigErrors& errors, bool training = true);
+
+/// The layers of a network that predicts: without its losses.
+std::vector<ResolvedLayer> without_losses(std::vector<ResolvedLayer> layers);
 
 }  // namespace duet

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/field.h"
 #include "layers/layers.h"
+#include "layers/objective.h"
 #include "net/expand.h"
 #include "net/fuse.h"
 #include "user_kernels/user_kernels.h"
@@ -20,12 +22,16 @@ std::vector<std::string> all_backend_names() {
 // Names become parts of paths, of tables and of other names.
 constexpr size_t kLongestName = 100;
 
-constexpr std::string_view kImagesName = "images";  // in 'inputs'
+bool is_field(const std::string& name) {
+  const std::vector<std::string>& names = field_names();
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 void check_layer_name(const std::string& name, ConfigReader& reader) {
   if (name.empty()) return;  // told already
-  if (name == kImagesName) {
-    reader.error("name", "'images' is what the images of the batch are called in 'inputs'");
+  if (is_field(name)) {
+    reader.error("name",
+                 "'" + name + "' is what the " + name + " of the batch are called in 'inputs'");
     return;
   }
   const bool empty_part = ("." + name + ".").find("..") != std::string::npos;
@@ -239,29 +245,51 @@ class LayersReader {
     keys.raw("name");
     keys.raw("type");
     spec.layer = type->make(keys);
-    spec.inputs = read_inputs(keys, spec.name, index);
+    spec.inputs = read_inputs(keys, *spec.layer, spec.name);
     if (!spec.name.empty() && !numbers_.emplace(spec.name, index).second) {
       head.error("name", "two layers are called '" + spec.name + "'");
     }
     spec.backend = read_layer_backend(keys, *spec.layer, *type);
     spec.layout = read_layout(keys, {});
+    if (spec.layer->is_loss()) {
+      // Not written where it is not given: checkpoints from before there was this key agree.
+      if (keys.raw("weight"))
+        spec.loss_weight = keys.number("weight", 1.0, kLeastWeight, kMostWeight);
+    } else {
+      before_ = index;
+    }
     keys.finish();
     spec.keys = node;
     return spec;
   }
 
-  std::vector<int> read_inputs(ConfigReader& reader, const std::string& own, int index) {
+  // Without the key, the layer before it that is no loss; of what takes labels also these.
+  std::vector<LayerInput> read_inputs(ConfigReader& reader, const Layer& layer,
+                                      const std::string& own) {
+    std::vector<LayerInput> inputs = named_inputs(reader, own);
+    if (inputs.empty()) {
+      inputs.push_back(before_ == kField ? LayerInput{kField, std::string(kImagesField)}
+                                         : LayerInput{before_});
+    }
+    if (layer.takes_labels() && inputs.size() == 1) {
+      inputs.push_back({kField, std::string(kLabelsField)});
+    }
+    return inputs;
+  }
+
+  std::vector<LayerInput> named_inputs(ConfigReader& reader, const std::string& own) {
     ConfigNode* node = reader.raw("inputs");
-    if (!node) return {index - 1};
+    if (!node) return {};
     std::vector<const ConfigNode*> words;
     if (node->kind == ConfigNode::Kind::kScalar) words.push_back(node);
     for (const ConfigNode& item : node->items) words.push_back(&item);
-    std::vector<int> inputs;
+    std::vector<LayerInput> inputs;
     for (const ConfigNode* word : words) {
       const std::string name = word->kind == ConfigNode::Kind::kScalar ? word->scalar : "";
       const auto number = numbers_.find(name);
-      inputs.push_back(number == numbers_.end() ? kImages : number->second);
-      if (number != numbers_.end() || name == kImagesName) continue;
+      inputs.push_back(number == numbers_.end() ? LayerInput{kField, name}
+                                                : LayerInput{number->second});
+      if (number != numbers_.end() || is_field(name)) continue;
       errors_.add(word->mark, reader.path() + ": inputs: " + why_not_readable(name, own));
     }
     if (words.empty()) reader.error("inputs", "expected the name of a layer, or a list of names");
@@ -277,7 +305,7 @@ class LayersReader {
         return "'" + name + "' comes after this layer, which can read only those before it";
       }
     }
-    std::vector<std::string> known = {std::string(kImagesName)};
+    std::vector<std::string> known = field_names();
     for (const auto& [before, number] : numbers_) known.push_back(before);
     const auto near = nearest(name, known);
     return "there is no layer '" + name + "' before this one" +
@@ -285,31 +313,45 @@ class LayersReader {
   }
 
   void check_ends() {
-    for (LayerSpec& layer : spec_.layers) {
-      for (int input : layer.inputs) {
-        if (input != kImages) ++spec_.layers[static_cast<size_t>(input)].readers;
+    int losses = 0;
+    for (const LayerSpec& layer : spec_.layers) {
+      losses += layer.layer->is_loss() ? 1 : 0;
+      for (const LayerInput& input : layer.inputs) {
+        if (input.layer == kField) continue;
+        LayerSpec& read = spec_.layers[static_cast<size_t>(input.layer)];
+        ++read.readers;
+        if (!read.layer->is_loss()) continue;
+        errors_.add(layer.mark, "layer " + layer.name + ": reads " + read.name +
+                                    ", a loss, which no layer can read; name another in 'inputs'");
       }
+    }
+    if (losses == 0) {
+      const LayerSpec& last = spec_.layers.back();
+      errors_.add(last.mark, "layer " + last.name +
+                                 ": the network has no loss; add '- {type: softmax_cross_entropy}' "
+                                 "at the end");
+    }
+    if (losses > WeightedLosses::kMost) {
+      errors_.add(list_.mark, "layers: " + std::to_string(losses) + " losses; at most " +
+                                  std::to_string(WeightedLosses::kMost) + " are possible");
     }
     for (const LayerSpec& layer : spec_.layers) {
-      const bool last = &layer == &spec_.layers.back();
-      if (layer.layer->takes_labels() != last) {
-        errors_.add(layer.mark, "layer " + layer.name +
-                                    (last ? ": the last layer must be a loss; add '- {type: "
-                                            "softmax_cross_entropy}' at the end"
-                                          : ": a loss must be the last layer of the network"));
-      } else if (layer.readers == 0 && !last) {
-        errors_.add(layer.mark,
-                    "layer " + layer.name +
-                        ": nobody reads its output; name it in 'inputs' of a layer, or delete it");
-      }
+      if (layer.readers > 0 || layer.layer->is_loss()) continue;
+      if (losses == 0 && &layer == &spec_.layers.back()) continue;
+      errors_.add(layer.mark,
+                  "layer " + layer.name +
+                      ": nobody reads its output; name it in 'inputs' of a layer, or delete it");
     }
   }
+
+  static constexpr double kLeastWeight = 1e-6, kMostWeight = 1e6;
 
   ConfigNode& list_;
   NetSpec& spec_;
   ConfigErrors& errors_;
   std::map<std::string, int> numbers_;  // of the layers so far, by name
   std::map<std::string_view, int> counts_;
+  int before_ = kField;  // the last layer so far that is no loss
 };
 
 }  // namespace
@@ -355,16 +397,15 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
   spec.train.epochs = train.integer("epochs", 5);
   spec.train.log_every = train.integer("log_every", 100);
   // Keys that are not given are not written either: checkpoints from before there were any agree.
-  const std::vector<std::string> metrics = {"val_loss", "val_accuracy", "val_top5", "train_loss",
-                                            "train_accuracy"};
-  if (train.raw("best")) spec.train.best = train.choice("best", metrics);
+  // Which metrics there are depends on the layers (train/metrics.h).
+  if (train.raw("best")) spec.train.best = train.text("best");
   if (train.raw("goal")) spec.train.goal = train.number("goal", {}, 0.0, 1.0);
   if (train.raw("init_from")) spec.train.init_from = train.text("init_from");
   if (train.raw("init_skip")) spec.train.init_skip = read_init_skip(train);
   if (train.raw("early_stopping")) {
     ConfigReader stopping = train.map("early_stopping");
     TrainSpec::EarlyStopping& read = spec.train.early_stopping;
-    read.metric = stopping.choice("metric", metrics, read.metric);
+    read.metric = stopping.text("metric", read.metric);
     read.patience = stopping.integer("patience");
     read.min_delta = stopping.number("min_delta", 0.0, 0.0, 1e30);
     stopping.finish();

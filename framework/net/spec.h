@@ -23,18 +23,26 @@ struct BackendChoice {
   Mark mark;
 };
 
-/// As the number of a layer: the images of the batch, which no layer makes.
-inline constexpr int kImages = -1;
+/// As the number of a layer: none, but a field of the batch.
+inline constexpr int kField = -1;
+
+/// What a layer reads: the output of a layer before it, by its number, or a field, by its name.
+struct LayerInput {
+  int layer = kField;
+  std::string field = {};  // of kField
+  bool operator==(const LayerInput&) const = default;
+};
 
 struct LayerSpec {
   std::string name;
   std::shared_ptr<const Layer> layer;  // not bound
-  std::vector<int> inputs;             // numbers of layers before it in the list, or kImages
-  int readers = 0;                     // how often layers read its output
+  std::vector<LayerInput> inputs;
+  int readers = 0;  // how often layers read its output
   std::optional<BackendChoice> backend;
   std::optional<Layout> layout;
-  ConfigNode keys;      // as read, defaults filled in
-  uint32_t stream = 0;  // its place in the file, whatever fusion does: the Philox stream
+  ConfigNode keys;           // as read, defaults filled in
+  double loss_weight = 1.0;  // of a loss in the objective, which is the weighted sum of all
+  uint32_t stream = 0;       // its place in the file, whatever fusion does: the Philox stream
   Mark mark;
 };
 

@@ -11,7 +11,7 @@ void advance(Context& context, StepState* state, const StepEnd& end) {
 }
 
 void set_learning_rate(Context& context, StepState* state, const ScheduleRule& schedule) {
-  advance(context, state, {nullptr, nullptr, schedule});
+  advance(context, state, {.schedule = schedule});
 }
 
 }  // namespace duet

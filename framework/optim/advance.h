@@ -1,21 +1,43 @@
 // The end of a step: totals, step number and learning rate move on, on the device.
 #pragma once
 
+#include <stdexcept>
+
 #include "core/step_state.h"
 #include "device/context.h"
 #include "optim/schedule_rule.h"
 
 namespace duet {
 
-/// What moves a step's state on. Loss, hits and weight are in the context's memory, not owned.
-struct StepEnd {
-  const float* loss = nullptr;    // {1}
-  const int32_t* hits = nullptr;  // {2}: right, counted
-  ScheduleRule schedule = {};
-  const double* weight = nullptr;  // {1}: of the loss in the mean over steps; null: rows counted
+/// What a step adds to one of the totals. All that it points to is in the context's memory, not owned.
+struct TotalPart {
+  const float* mean = nullptr;     // {1}: of a loss
+  const int32_t* hits = nullptr;   // {2}: rows that are right, rows that count
+  const double* weight = nullptr;  // {1}: of the mean; null: the rows that count
+
+  /// The mean by its weight; or, without one, the share of the hits in the rows that count.
+  DUET_HOST_DEVICE void add_to(Total& total) const {
+    const double rows = static_cast<double>(hits[1]);
+    const double by = weight ? *weight : rows;
+    total.sum += mean ? static_cast<double>(*mean) * by : static_cast<double>(hits[0]);
+    total.weight += mean ? by : rows;
+  }
 };
 
-/// Adds the batch's loss and hits to *state, in the context's memory, counts the step and sets the
+/// What moves a step's state on.
+struct StepEnd {
+  const float* loss = nullptr;  // {1}: the objective, in the context's memory, not owned
+  ScheduleRule schedule = {};
+  int count = 0;
+  TotalPart parts[StepState::kMostTotals] = {};
+
+  void add(const TotalPart& part) {
+    if (count == StepState::kMostTotals) throw std::logic_error("more totals than StepState holds");
+    parts[count++] = part;
+  }
+};
+
+/// Adds the batch's parts to the totals of *state, in the context's memory, counts the step and sets the
 /// learning rate of the next; if the loss is not finite, sets halted instead. Queued (GPU) or done (CPU).
 void advance(Context& context, StepState* state, const StepEnd& end);
 /// Sets the learning rate alone, of the step to come, to the bits that advance() comes to.
@@ -35,12 +57,7 @@ DUET_HOST_DEVICE inline void advance_state(StepState& state, const StepEnd& end)
       state.halted = 1;
       return;
     }
-    const int32_t right = end.hits[0], counted = end.hits[1];
-    const double weight = end.weight ? *end.weight : static_cast<double>(counted);
-    state.loss_sum += static_cast<double>(loss) * weight;
-    state.weight_sum += weight;
-    state.hits += right;
-    state.counted += counted;
+    for (int i = 0; i < end.count; ++i) end.parts[i].add_to(state.totals[i]);
     state.last_learning_rate = state.learning_rate;
     ++state.step;
   }

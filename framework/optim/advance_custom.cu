@@ -10,7 +10,7 @@
 namespace duet {
 namespace {
 
-__global__ void advance_kernel(StepState* state, StepEnd end) {
+__global__ void advance_kernel(StepState* state, const __grid_constant__ StepEnd end) {
   wait_for_primary();
   advance_state(*state, end);
 }

@@ -25,8 +25,8 @@ template <class Rule, int kStates, bool kExtras, bool kStreams>
 __global__ void __launch_bounds__(kThreads, kExtras ? 1 : 2)
     update_kernel(Rule rule, unsigned quads, float4* __restrict__ w, const float4* dw,
                   float4* __restrict__ s0, float4* __restrict__ s1,
-                  const __grid_constant__ UpdateExtras extras, StepState* state, StepEnd end,
-                  unsigned* ticket) {
+                  const __grid_constant__ UpdateExtras extras, StepState* state,
+                  const __grid_constant__ StepEnd end, unsigned* ticket) {
   wait_for_primary();
   let_secondary_start();
   __shared__ typename Rule::Factors shared_factors;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 #include <sstream>
 #include <type_traits>
 
@@ -28,6 +29,18 @@ constexpr uint64_t kMostTensors = 8;  // of a parameter: itself, and what an opt
 
 // Doubles as hexadecimal floats, so that they come back with the same bits.
 std::string exact(double value) { return printed("%a", value); }
+
+std::span<Total> totals_of(StepState& state, const Training& training) {
+  return std::span(state.totals).first(static_cast<size_t>(training.totals().count()));
+}
+
+std::string totals_text(std::span<const Total> totals) {
+  std::string text;
+  for (const Total& total : totals) {
+    text += (text.empty() ? "" : " ") + exact(total.sum) + " " + exact(total.weight);
+  }
+  return text;
+}
 
 std::string state_name(const std::string& state, const Parameter& parameter) {
   return kOptimizer + state + "." + parameter.name;
@@ -182,9 +195,30 @@ class Metadata {
     if (value >= 0) return value;
     damaged("'" + key + "' is '" + printable(text(key)) + "', expected a number of at least 0");
   }
-  // Earlier versions weighed each step by its rows.
-  double weight_sum() const {
-    return map_.count("weight_sum") ? score("weight_sum") : static_cast<double>(count("counted"));
+  // As many as the training has now. Earlier versions knew one loss and its hits, and the first of them
+  // weighed each step by its rows.
+  void read_totals(std::span<Total> totals) const {
+    std::vector<double> numbers;
+    if (map_.count("totals")) {
+      std::istringstream words(text("totals"));
+      for (std::string word; words >> word;) {
+        numbers.push_back(number_of<double>(path_, "totals", word));
+        if (!std::isfinite(numbers.back())) damaged("'totals' holds " + printable(word));
+      }
+    } else {
+      const auto counted = static_cast<double>(count("counted"));
+      numbers = {number<double>("loss_sum"),
+                 map_.count("weight_sum") ? score("weight_sum") : counted,
+                 static_cast<double>(count("hits")), counted};
+    }
+    if (numbers.size() != 2 * totals.size()) {
+      damaged("'totals' has " + std::to_string(numbers.size()) + " numbers, expected " +
+              std::to_string(2 * totals.size()));
+    }
+    for (size_t i = 0; i < totals.size(); ++i) {
+      totals[i] = {numbers[2 * i], numbers[2 * i + 1]};
+      if (totals[i].weight < 0.0) damaged("'totals' has a weight below 0");
+    }
   }
   // A fraction, or -1 before the first epoch's end.
   double best_accuracy() const {
@@ -322,7 +356,7 @@ Restored restored_tensors(const safetensors::File& file, Training& training, boo
 
 void save_checkpoint(const std::filesystem::path& path, Training& training,
                      const CheckpointInfo& info) {
-  const StepState state = training.state();
+  StepState state = training.state();
   const std::vector<Saved> list = saved_tensors(training);
   std::vector<std::vector<float>> values;
   std::vector<safetensors::Entry> entries;
@@ -339,10 +373,7 @@ void save_checkpoint(const std::filesystem::path& path, Training& training,
                                     {"best_accuracy", exact(best_accuracy)},
                                     {"steps_per_epoch", std::to_string(training.steps_per_epoch())},
                                     {"step", std::to_string(state.step)},
-                                    {"loss_sum", exact(state.loss_sum)},
-                                    {"weight_sum", exact(state.weight_sum)},
-                                    {"hits", std::to_string(state.hits)},
-                                    {"counted", std::to_string(state.counted)},
+                                    {"totals", totals_text(totals_of(state, training))},
                                     {"last_loss", exact(state.last_loss)}};
   if (!info.dataset.name.empty()) metadata["dataset"] = dataset_metadata(info.dataset, info.data);
   if (info.best_metric != kAccuracy) {
@@ -416,10 +447,8 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
 
   StepState state = training.state();
   state.step = saved.number<uint64_t>("step");
-  state.loss_sum = saved.number<double>("loss_sum");
-  state.hits = saved.count("hits");
-  state.counted = saved.count("counted");
-  state.weight_sum = saved.weight_sum();
+  const std::span<Total> totals = totals_of(state, training);
+  saved.read_totals(totals);
   state.last_loss = saved.number<float>("last_loss");
   resumed.info.best_score = saved.best_score(now.best_metric);
   if (saved.has("stopping_metric", now.stopping_metric)) {
@@ -440,8 +469,7 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
   if (differences.of_steps) {
     resumed.position.steps -= state.step % per_epoch;
     state.step = state.step / per_epoch * per_epoch_now;
-    state.loss_sum = state.weight_sum = 0.0;
-    state.hits = state.counted = 0;
+    std::fill(totals.begin(), totals.end(), Total{});
   }
   // Nothing can fail any more.
   for (size_t i = 0; i < list.size(); ++i) {

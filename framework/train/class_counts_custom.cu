@@ -18,7 +18,8 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     class_counts_kernel(int64_t n, int64_t c, const T* __restrict__ x,
                         const int* __restrict__ labels, int64_t columns, ClassCounts at,
-                        unsigned long long* counts, StepState* state, StepEnd end) {
+                        unsigned long long* counts, StepState* state,
+                        const __grid_constant__ StepEnd end) {
   wait_for_primary();
   if (state && blockIdx.x == 0 && threadIdx.x == 0) advance_state(*state, end);
   const int64_t i = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) / 32;

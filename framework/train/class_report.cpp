@@ -72,11 +72,8 @@ json evaluation_json(const DatasetInfo& info, const Metrics& metrics) {
                        {"precision", share(found.precision())},
                        {"recall", share(found.recall())}});
   }
-  json result = {{"val_loss", metrics.loss},
-                 {"val_accuracy", metrics.accuracy},
-                 {"images", metrics.rows},
-                 {"classes", classes}};
-  if (!std::isnan(metrics.top5)) result["val_top5"] = metrics.top5;
+  json result = {{"images", metrics.rows}, {"classes", classes}};
+  for (const auto& [name, value] : metrics.values("val_")) result[name] = value;
   for (auto row = metrics.confusion.begin(); row != metrics.confusion.end();
        row += static_cast<ptrdiff_t>(classes.size())) {
     result["confusion"].push_back(

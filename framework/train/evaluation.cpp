@@ -1,28 +1,10 @@
 #include "train/evaluation.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "device/range.h"
 
 namespace duet {
-
-Metrics metrics_of(const StepState& state) {
-  if (state.halted) {
-    return {std::numeric_limits<double>::quiet_NaN(), 0.0, state.counted};
-  }
-  const double rows = static_cast<double>(std::max<int64_t>(state.counted, 1));
-  const double loss = state.weight_sum > 0.0 ? state.loss_sum / state.weight_sum : 0.0;
-  return {loss, static_cast<double>(state.hits) / rows, state.counted};
-}
-
-double ClassMetrics::precision() const {
-  return static_cast<double>(right) / static_cast<double>(predicted);
-}
-
-double ClassMetrics::recall() const {
-  return static_cast<double>(right) / static_cast<double>(rows);
-}
 
 Evaluation::Evaluation(Net& net, const DatasetInfo& info, const Split& split)
     : net_(net),
@@ -31,7 +13,7 @@ Evaluation::Evaluation(Net& net, const DatasetInfo& info, const Split& split)
       state_(context_.device(), sizeof(StepState)),
       counts_(context_.device(),
               static_cast<size_t>(ClassCounts{outputs().desc.shape[1]}.size()) * sizeof(uint64_t)),
-      weight_(net) {
+      totals_(net) {
   restart();
   const uint64_t* number = &device_state()->step;
   const auto gather = [this, number](bool step_rests) {
@@ -39,18 +21,17 @@ Evaluation::Evaluation(Net& net, const DatasetInfo& info, const Split& split)
         [=, this] { batches_.gather(context_, number, net_.input(), net_.labels(), step_rests); });
   };
   program_.push_back(gather(false));
+  inference_.push_back(gather(true));
   for (const Net::Call& call : net_.calls()) {
     if (call.step->pass != Pass::kForward) continue;
     program_.push_back(
         layer_operation(call, [this, &call, number] { net_.run(call, number, false); }));
+    if (!call.node->layer->is_loss()) inference_.push_back(program_.back());
   }
-  inference_.assign(program_.begin(), program_.end() - 1);  // the loss is the last
-  inference_.front() = gather(true);
   program_.push_back(advance_operation([this] {
-    weight_.queue();
+    totals_.queue();
     count_classes(context_, outputs(), net_.labels(), static_cast<uint64_t*>(counts_.data()),
-                  device_state(),
-                  {net_.loss().data<float>(), net_.hits().data<int32_t>(), {}, weight_.get()});
+                  device_state(), totals_.end());
   }));
 }
 
@@ -77,7 +58,7 @@ Metrics Evaluation::run() {
   const Range range("evaluation");
   restart();
   step(batches_.per_epoch());
-  Metrics metrics = metrics_of(state());
+  Metrics metrics = this->metrics();
   const ClassCounts at{outputs().desc.shape[1]};
   std::vector<uint64_t> counts(static_cast<size_t>(at.size()));
   copy_bytes(counts.data(), Device::kCpu, counts_.data(), context_.device(), counts_.bytes());
@@ -93,7 +74,7 @@ Metrics Evaluation::run() {
   }
   metrics.top5 = at.classes > 5 ? static_cast<double>(count(at.in_top5())) /
                                       static_cast<double>(std::max<int64_t>(metrics.rows, 1))
-                                : std::numeric_limits<double>::quiet_NaN();
+                                : Metrics::kNone;
   return metrics;
 }
 

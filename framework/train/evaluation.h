@@ -1,4 +1,4 @@
-// A network over labelled images: its loss and accuracy.
+// A network over a split of the data: its losses and, of one that reads labels, how each class is predicted.
 #pragma once
 
 #include <cstdint>
@@ -9,40 +9,15 @@
 #include "data/dataset.h"
 #include "net/net.h"
 #include "train/class_counts.h"
-#include "train/loss_weight.h"
 #include "train/program.h"
 #include "train/step_graphs.h"
+#include "train/step_totals.h"
 
 namespace duet {
 
-/// Of the rows that count.
-struct ClassMetrics {
-  int64_t rows = 0;  // of the class
-  int64_t predicted = 0, right = 0;
-
-  /// Shares of the rows predicted to be of the class, and of those that are; nan without any.
-  double precision() const;
-  double recall() const;
-};
-
-/// Means over the rows counted; that of the loss by their weights, if the loss has class weights.
-struct Metrics {
-  double loss = 0.0;
-  double accuracy = 0.0;
-  int64_t rows = 0;
-  // Of an evaluation:
-  double top5 =
-      0.0;  // share of rows whose label is among the five largest outputs; nan of no more than 5
-  std::vector<ClassMetrics> classes = {};
-  // Rows of class i predicted to be of class j at i * classes + j; empty of more than
-  // ClassCounts::kMostPaired classes.
-  std::vector<int64_t> confusion = {};
-};
-Metrics metrics_of(const StepState& state);
-
 class Evaluation {
  public:
-  /// Uploads the split, or streams it as `info` says (data/batches.h). `net` has its loss, takes images of `info`'s sizes
+  /// Uploads the split, or streams it as `info` says (data/batches.h). `net` has its losses, takes images of `info`'s sizes
   /// and, with its context, outlives this; a network in training evaluates as one for inference.
   Evaluation(Net& net, const DatasetInfo& info, const Split& split);
   Evaluation(const Evaluation&) = delete;  // the program refers to this
@@ -59,15 +34,17 @@ class Evaluation {
   void step(int64_t count = 1);
   /// Of the next `most` batches those that one launch takes; returns how many.
   int64_t step_some(int64_t most);
-  /// Queues inference alone: gather and the layers before the loss, of the batch that step() would take next, once or as often
+  /// Queues inference alone: gather and all layers but losses, of the batch that step() would take next, once or as often
   /// as one launch takes of `most`; returns how often. It captures what it replays when it is first called.
   int64_t infer_some(int64_t most);
   /// The next step() takes the first batch, and totals start anew.
   void restart();
   /// Totals so far (waits for the queued steps).
   StepState state();
-  /// What the loss reads.
-  const Tensor& outputs() const { return net_.nodes().back().tensors.x[0]; }
+  /// Of what it has run so far.
+  Metrics metrics() { return totals_.metrics(state()); }
+  /// What the last loss reads.
+  const Tensor& outputs() const { return net_.output(); }
 
   /// What step() queues, also where it replays a graph.
   const Program& program() const { return program_; }
@@ -75,7 +52,7 @@ class Evaluation {
   const Batches& batches() const { return batches_; }
   /// Device memory for data and totals.
   size_t memory_bytes() const {
-    return batches_.memory_bytes() + state_.bytes() + counts_.bytes() + weight_.memory_bytes();
+    return batches_.memory_bytes() + state_.bytes() + counts_.bytes() + totals_.memory_bytes();
   }
 
  private:
@@ -89,7 +66,7 @@ class Evaluation {
   uint64_t next_ = 0;  // the batch that step() queues
   Buffer state_;       // StepState
   Buffer counts_;      // ClassCounts
-  LossWeight weight_;
+  StepTotals totals_;
   Program program_, inference_;
   int64_t steps_ = 1;  // of a graph
   StepGraphs graphs_, inference_graphs_;

@@ -2,10 +2,10 @@
 
 namespace duet {
 
-LossWeight::LossWeight(const Net& net) : net_(net) {
-  const std::span<const float> weights = net.nodes().back().layer->class_weights();
+LossWeight::LossWeight(Context& context, const Net::Node& loss) : context_(context), loss_(loss) {
+  const std::span<const float> weights = loss.layer->class_weights();
   if (weights.empty()) return;
-  const Device device = net.context().device();
+  const Device device = context.device();
   weights_ = Buffer(device, weights.size_bytes());
   sum_ = Buffer(device, sizeof(double));
   copy_bytes(weights_.data(), device, weights.data(), Device::kCpu, weights_.bytes());
@@ -13,7 +13,7 @@ LossWeight::LossWeight(const Net& net) : net_(net) {
 
 void LossWeight::queue() {
   if (!get()) return;
-  sum_class_weights(net_.context(), net_.labels(), static_cast<const float*>(weights_.data()),
+  sum_class_weights(context_, loss_.tensors.x[1], static_cast<const float*>(weights_.data()),
                     static_cast<int>(weights_.bytes() / sizeof(float)),
                     static_cast<double*>(sum_.data()));
 }

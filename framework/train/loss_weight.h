@@ -9,10 +9,10 @@ namespace duet {
 
 class LossWeight {
  public:
-  /// Takes memory if the loss of `net` has class weights. `net` outlives this.
-  explicit LossWeight(const Net& net);
+  /// Takes memory if `loss` has class weights. Both outlive this.
+  LossWeight(Context& context, const Net::Node& loss);
 
-  /// Adds up the weights of the rows whose labels `net` has. Queued (GPU) or done (CPU); nothing
+  /// Adds up the weights of the rows whose labels the loss reads. Queued (GPU) or done (CPU); nothing
   /// without class weights.
   void queue();
   /// Where queue() leaves the sum; null without class weights: the rows counted are the weight.
@@ -20,7 +20,8 @@ class LossWeight {
   size_t memory_bytes() const { return weights_.bytes() + sum_.bytes(); }
 
  private:
-  const Net& net_;
+  Context& context_;
+  const Net::Node& loss_;
   Buffer weights_;  // float {classes}
   Buffer sum_;      // double {1}
 };

@@ -10,7 +10,7 @@
 namespace duet {
 
 Predictor::Predictor(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& context)
-    : context_(context), net_(without_loss(layers), weights, context, Net::Mode::kInference) {}
+    : context_(context), net_(without_losses(layers), weights, context, Net::Mode::kInference) {}
 
 void Predictor::infer() {
   if (context_.device() == Device::kCpu || ++batches_ <= 2) return net_.infer();

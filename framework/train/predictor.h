@@ -14,7 +14,7 @@ namespace duet {
 
 class Predictor {
  public:
-  /// `layers` are those of the training, the loss among them; their batch is how many images run
+  /// `layers` are those of the training, losses among them; their batch is how many images run
   /// at a time. `weights` and `context` must outlive this.
   Predictor(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& context);
 

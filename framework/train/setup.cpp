@@ -13,6 +13,7 @@
 #include "net/expand.h"
 #include "net/table.h"
 #include "net/yaml.h"
+#include "train/metrics.h"
 
 namespace duet {
 namespace {
@@ -68,15 +69,18 @@ int64_t epochs_of(const ConfigNode& config) {
   return ConfigReader(train, "train", ignored).integer("epochs", TrainSpec().epochs);
 }
 
-// A share that is always 1 says nothing of an epoch.
+// What the network does not have cannot be watched.
 void check_metrics(const Setup& setup, ConfigErrors& errors) {
-  if (setup.layers.back().layer->inputs()[0].shape[1] > 5) return;
+  const std::vector<std::string> known = metric_names(setup.layers);
   const ConfigNode* train = setup.config.find("train");
   const auto check = [&](const ConfigNode* map, const char* key, const std::string& place) {
     const ConfigNode* value = map ? map->find(key) : nullptr;
-    if (!value || value->scalar != "val_top5") return;
-    errors.add(value->mark, "train: " + place + key +
-                                ": 'val_top5' is always 1 of a network of no more than 5 outputs");
+    if (!value || std::find(known.begin(), known.end(), value->scalar) != known.end()) return;
+    const std::string why =
+        value->scalar == "val_top5"
+            ? "'val_top5' is always 1 of a network of no more than 5 outputs"
+            : "unknown metric '" + value->scalar + "'" + did_you_mean(value->scalar, known);
+    errors.add(value->mark, "train: " + place + key + ": " + why + "; there are: " + join(known));
   };
   check(train, "best", "");
   check(train->find("early_stopping"), "metric", "early_stopping: ");
@@ -160,11 +164,12 @@ Setup read_setup(ConfigNode config, const SetupOptions& options) {
   }
   if (shape_known && !setup.spec.layers.empty()) {
     const TensorDesc input{{setup.spec.data.batch, info.channels, info.height, info.width}};
-    setup.layers = resolve(setup.spec, input, info.classes, errors, options.training);
+    const auto fields = labelled_images(input, info.classes, setup.spec.data.mixed_labels);
+    setup.layers = resolve(setup.spec, fields, errors, options.training);
     if (setup.spec.fold_norms && !options.training && errors.empty()) {
       setup.trained_layers = std::move(setup.layers);
       setup.folded = fold_norms(setup.spec);
-      setup.layers = resolve(setup.folded->spec, input, info.classes, errors, false);
+      setup.layers = resolve(setup.folded->spec, fields, errors, false);
     }
   }
   if (options.training && errors.empty()) check_metrics(setup, errors);

@@ -1,5 +1,6 @@
 #include "train/training.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -44,7 +45,7 @@ Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers
                       .stream = dataset.stream}),
       schedule_(schedule.rule(optimizer_->learning_rate(), train_batches_.per_epoch())),
       evaluation_(net_, dataset, dataset.validation),
-      weight_(net_),
+      totals_(net_),
       state_(context.device(), sizeof(StepState)) {
   const TrainSpec& train = spec.train;
   if (!train.init_from.empty()) {
@@ -85,7 +86,8 @@ void Training::hand_updates_over() {
   for (Net::Node& node : net_.nodes()) {
     if (!node.updates || node.tensors.w[0].elements() < kFewestUpdatedByLayer) continue;
     const int64_t offset = node.tensors.w[0].data<float>() - optimizer_tensors_.w.data<float>();
-    const auto update = update_->hand_over(offset, device_state(state_), net_.loss().data<float>());
+    const auto update =
+        update_->hand_over(offset, device_state(state_), net_.objective().data<float>());
     if (!update) continue;
     updates_.emplace(&node, *update);
     node.updated = std::string(kUpdatesWeight) + std::string(optimizer_->type());
@@ -132,8 +134,8 @@ void Training::write_program() {
   if (held) throw std::logic_error("no pass comes behind a held one of " + held->node->name);
   program_.push_back(update_operation(std::string(optimizer_->type()), [this] {
     weights_.changed();
-    weight_.queue();
-    update_->queue(device_state(state_), step_end());
+    totals_.queue();
+    update_->queue(device_state(state_), totals_.end(schedule_));
   }));
 }
 
@@ -243,8 +245,7 @@ void Training::set_state(const StepState& state) {
 
 void Training::clear_totals() {
   StepState now = state();
-  now.loss_sum = now.weight_sum = 0.0;
-  now.hits = now.counted = 0;
+  std::fill(std::begin(now.totals), std::end(now.totals), Total{});
   set_state(now);
 }
 
@@ -278,7 +279,7 @@ void Training::restart_average() {
 
 size_t Training::memory_bytes() const {
   size_t bytes = net_.memory_bytes() + train_batches_.memory_bytes() + evaluation_.memory_bytes() +
-                 state_.bytes() + weight_.memory_bytes() + update_->memory_bytes();
+                 state_.bytes() + totals_.memory_bytes() + update_->memory_bytes();
   for (const Buffer& memory : optimizer_memory_) bytes += memory.bytes();
   return bytes;
 }

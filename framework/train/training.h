@@ -54,6 +54,8 @@ class Training {
   StepState state();
   /// The learning rate is that of the step.
   void set_state(const StepState& state);
+  /// What the totals of a state of this training say.
+  const StepTotals& totals() const { return totals_; }
   /// Starts new totals; the step number stays.
   void clear_totals();
 
@@ -104,9 +106,6 @@ class Training {
   void write_program();
   StepGraph captured(int64_t steps);
   void wait_for_prepared(const Net::Call& call);
-  StepEnd step_end() const {
-    return {net_.loss().data<float>(), net_.hits().data<int32_t>(), schedule_, weight_.get()};
-  }
   const uint64_t* step_number() { return &device_state(state_)->step; }
   StepState* device_state(const Buffer& buffer) { return static_cast<StepState*>(buffer.data()); }
 
@@ -120,7 +119,7 @@ class Training {
   Batches train_batches_;
   ScheduleRule schedule_;
   Evaluation evaluation_;
-  LossWeight weight_;
+  StepTotals totals_;
   OptimizerTensors optimizer_tensors_;
   Tensor aside_;  // where the weights are while the averaged ones stand in their place
   std::unique_ptr<Update> update_;

@@ -1,6 +1,8 @@
 #include "train/training_events.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "train/filters.h"
 
@@ -24,6 +26,18 @@ void TrainingEvents::epoch(const nlohmann::json& metrics, Training& training) {
   std::vector<std::pair<std::string, double>> values;
   for (const auto& [key, tag] : kTags) {
     if (metrics.contains(key)) values.emplace_back(tag, metrics[key].get<double>());
+  }
+  // Of several losses: "train_aux" as "aux/train".
+  const auto is_told = [&](const std::string& key) {
+    return std::any_of(std::begin(kTags), std::end(kTags),
+                       [&](const auto& tag) { return key == tag.first; });
+  };
+  for (const auto& [prefix, end] :
+       {std::pair("train_", "/train"), std::pair("val_", "/validation")}) {
+    for (const auto& [key, value] : metrics.items()) {
+      if (!key.starts_with(prefix) || is_told(key)) continue;
+      values.emplace_back(key.substr(std::string_view(prefix).size()) + end, value.get<double>());
+    }
   }
   file_.scalars(step, values);
   bool filters = false;

@@ -56,11 +56,22 @@ std::string percent(double fraction) { return fmt::format("{:.2f}%", 100.0 * fra
 // The value of a metric of an epoch's line; a larger score is better.
 double score_of(const std::string& metric, const json& epoch) {
   const double value = epoch.at(metric);
-  return metric.ends_with("_loss") ? -value : value;
+  return larger_is_better(metric) ? value : -value;
+}
+
+// "loss 0.4312 accuracy 85.12%"
+std::string values_text(const Metrics& metrics) {
+  std::string text = fmt::format("loss {:.4f}", metrics.loss);
+  if (!std::isnan(metrics.accuracy)) text += " accuracy " + percent(metrics.accuracy);
+  for (const auto& [name, value] : metrics.parts) {
+    text +=
+        " " + name + " " + (larger_is_better(name) ? percent(value) : fmt::format("{:.4f}", value));
+  }
+  return text;
 }
 
 std::string score_text(const std::string& metric, double score) {
-  if (metric.ends_with("_loss")) return fmt::format("{} {:.4f}", metric, -score);
+  if (!larger_is_better(metric)) return fmt::format("{} {:.4f}", metric, -score);
   return metric + " " + percent(score);
 }
 
@@ -125,10 +136,8 @@ int TrainingRun::run(std::optional<RunFolder> folder, const fs::path& checkpoint
     finish_folder();
     const Metrics validation = training_.evaluate();
     check_finite(validation, static_cast<int64_t>(step / per_epoch));
-    summary_ = {{"epoch", step / per_epoch},
-                {"val_loss", validation.loss},
-                {"val_accuracy", validation.accuracy}};
-    if (!std::isnan(validation.top5)) summary_["val_top5"] = validation.top5;
+    summary_ = {{"epoch", step / per_epoch}};
+    add_values(validation.values("val_"));
     print_summary(false);
     return kExitDone;
   } catch (const DeviceError& e) {
@@ -316,7 +325,7 @@ uint64_t TrainingRun::run_epoch(uint64_t step, uint64_t per_epoch) {
     if (!log && !show && !tell) continue;
     const StepState state = checked_state();
     looked = watch.seconds();
-    const Metrics so_far = metrics_of(state);
+    const Metrics so_far = training_.totals().metrics(state);
     if (log) {
       folder_->append_metrics({{"event", "step"},
                                {"epoch", epoch + 1},
@@ -328,8 +337,7 @@ uint64_t TrainingRun::run_epoch(uint64_t step, uint64_t per_epoch) {
     }
     const int64_t images_left = static_cast<int64_t>(epoch_end - step) * spec_.data.batch;
     const double left = per_second(images_left, rate());  // images / (images/s)
-    const std::string detail = fmt::format("loss {:.4f}  accuracy {}  {:.0f} images/s", so_far.loss,
-                                           percent(so_far.accuracy), rate());
+    const std::string detail = fmt::format("{}  {:.0f} images/s", values_text(so_far), rate());
     progress.update(label, static_cast<int64_t>(step - epoch * per_epoch),
                     static_cast<int64_t>(per_epoch), detail, left);
     if (tell) {
@@ -356,7 +364,7 @@ void TrainingRun::name_replay(std::optional<Running>& running, std::string_view 
 
 void TrainingRun::finish_epoch(int64_t epoch) {
   const StepState state = training_.state();
-  const Metrics train = metrics_of(state);
+  const Metrics train = training_.totals().metrics(state);
   const Elapsed watch;
   std::optional<Running> running;
   name_replay(running, "evaluation after epoch", static_cast<uint64_t>(epoch));
@@ -364,22 +372,17 @@ void TrainingRun::finish_epoch(int64_t epoch) {
   running.reset();
   const double evaluation_seconds = watch.seconds();
   const double rate = per_second(epoch_images_, epoch_seconds_);
-  spdlog::info(
-      "epoch {}/{}  train loss {:.4f} accuracy {}  validation loss {:.4f} accuracy {}  {} "
-      "images/s  {:.2f} s",
-      epoch, spec_.train.epochs, train.loss, percent(train.accuracy), validation.loss,
-      percent(validation.accuracy), format_count(std::llround(rate)), epoch_seconds_);
+  spdlog::info("epoch {}/{}  train {}  validation {}  {} images/s  {:.2f} s", epoch,
+               spec_.train.epochs, values_text(train), values_text(validation),
+               format_count(std::llround(rate)), epoch_seconds_);
   summary_ = {{"event", "epoch"},
               {"epoch", epoch},
-              {"train_loss", train.loss},
-              {"train_accuracy", train.accuracy},
               {"learning_rate", shortest(state.last_learning_rate)},
-              {"val_loss", validation.loss},
-              {"val_accuracy", validation.accuracy},
               {"images_per_second", rate},
               {"seconds", epoch_is_whole_ ? json(epoch_seconds_) : json()},
               {"evaluation_seconds", evaluation_seconds}};
-  if (!std::isnan(validation.top5)) summary_["val_top5"] = validation.top5;
+  add_values(train.values("train_"));
+  add_values(validation.values("val_"));
   if (data_.left_out.count > 0) summary_["left_out"] = data_.left_out.count;
   folder_->append_metrics(summary_);
   if (events_) events_->epoch(summary_, training_);
@@ -403,6 +406,10 @@ void TrainingRun::finish_epoch(int64_t epoch) {
     save(folder_->best());
   }
   save(folder_->last());
+}
+
+void TrainingRun::add_values(const Metrics::Values& values) {
+  for (const auto& [name, value] : values) summary_[name] = value;
 }
 
 void TrainingRun::watch_for_the_end() {

@@ -54,6 +54,8 @@ class TrainingRun {
   std::string what_is_kept() const;
   /// Throws RunError.
   void check_finite(const Metrics& validation, int64_t epoch) const;
+  /// To the line of the epoch.
+  void add_values(const Metrics::Values& values);
   void save(const std::filesystem::path& path);
   StepState checked_state();
   void print_summary(bool interrupted);

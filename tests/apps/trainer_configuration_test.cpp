@@ -163,7 +163,7 @@ TEST(TrainerConfiguration, ShapesThatDoNotFit) {
   EXPECT_OUTCOME(checked({{"out_features: 4", "out_features: 3"}}), kExitUsage, "net.yaml:11:5",
                  "labels 0 to 3", "fc1 has only 3 outputs");
   EXPECT_OUTCOME(checked({{"- {name: loss, type: softmax_cross_entropy}", ""}}), kExitUsage,
-                 "net.yaml:10:5", "the last layer must be a loss", "softmax_cross_entropy");
+                 "net.yaml:10:5", "the network has no loss", "softmax_cross_entropy");
 }
 
 TEST(TrainerConfiguration, SizesThatAreNone) {

@@ -219,13 +219,20 @@ TEST_F(TrainerMetadata, AnAccuracyIsAFraction) {
 }
 
 TEST_F(TrainerMetadata, CountsAreNotNegative) {
-  for (const char* key : {"hits", "counted", "stopping_epochs"}) {
-    EXPECT_TRUE(has(resume_with(key, "-3",
-                                " --set train.early_stopping.patience=2 --set "
-                                "train.early_stopping.metric=val_accuracy"),
-                    "bad.safetensors: is damaged",
-                    std::string("'") + key + "' is '-3', expected a number of at least 0"));
-  }
+  EXPECT_TRUE(has(resume_with("stopping_epochs", "-3",
+                              " --set train.early_stopping.patience=2 --set "
+                              "train.early_stopping.metric=val_accuracy"),
+                  "bad.safetensors: is damaged",
+                  "'stopping_epochs' is '-3', expected a number of at least 0"));
+  EXPECT_TRUE(has(resume_with("totals", "1 -3 0 0"), "bad.safetensors: is damaged",
+                  "'totals' has a weight below 0"));
+}
+
+TEST_F(TrainerMetadata, TotalsAreThoseOfTheNetwork) {
+  EXPECT_TRUE(has(resume_with("totals", "1 2"), "is damaged", "has 2 numbers, expected 4"));
+  EXPECT_TRUE(has(resume_with("totals", "1 2 3 four"), "is damaged",
+                  "'totals' is 'four', expected a number"));
+  EXPECT_TRUE(has(resume_with("totals", "1 2 inf 4"), "is damaged", "'totals' holds inf"));
 }
 
 // What an evaluation refuses a resumed training does too.
@@ -246,15 +253,24 @@ TEST_F(TrainerMetadata, WhatDescribesTheNetworkIsWholeForAll) {
   }
 }
 
-// Earlier versions weighed each batch by its rows.
-TEST_F(TrainerMetadata, OfAnEarlierVersionHasNoWeights) {
+// Earlier versions knew one loss and its hits; the first of them weighed each batch by its rows.
+TEST_F(TrainerMetadata, OfEarlierVersionsIsReadTheSame) {
   const safetensors::File file = safetensors::read(folder_ / "run/checkpoints/last.safetensors");
   safetensors::Metadata metadata = file.metadata();
-  EXPECT_EQ(metadata.erase("weight_sum"), 1u);
-  safetensors::write(folder_ / "old.safetensors", file.entries(), metadata);
-  EXPECT_OUTCOME(folder_.run("--config tiny.yaml --epochs 3 --out old --resume old.safetensors"),
-                 kExitDone);
-  EXPECT_TRUE(has(resume_with("weight_sum", "nan"), "'weight_sum' is not a number"));
+  EXPECT_EQ(metadata.erase("totals"), 1u);
+  metadata.insert({{"loss_sum", "0x1p3"}, {"hits", "7"}, {"counted", "9"}});
+  const auto resumes = [&](const std::string& out) {
+    safetensors::write(folder_ / "old.safetensors", file.entries(), metadata);
+    return folder_.run("--config tiny.yaml --epochs 3 --out " + out + " --resume old.safetensors");
+  };
+  EXPECT_OUTCOME(resumes("first"), kExitDone);
+  metadata["weight_sum"] = "0x1.8p3";
+  EXPECT_OUTCOME(resumes("second"), kExitDone);
+  metadata["weight_sum"] = "nan";
+  EXPECT_OUTCOME(resumes("bad"), kExitUsage, "'weight_sum' is not a number");
+  metadata["weight_sum"] = "0x1.8p3";
+  metadata["hits"] = "-3";
+  EXPECT_OUTCOME(resumes("bad"), kExitUsage, "'hits' is '-3', expected a number of at least 0");
 }
 
 TEST_F(TrainerMetadata, NothingOfItReachesATerminalRaw) {

@@ -84,7 +84,7 @@ std::vector<ResolvedLayer> relu_layers(const std::vector<std::string>& ids) {
         std::make_shared<ActivationLayer>("relu", list_of_all(), ActivationKind::kRelu);
     layer->bind({{{4, 5}}}, {});
     const bool first = layers.empty();
-    ResolvedLayer resolved{name, name, layer, {}, {{first ? kImages : 0, 0, !first}}};
+    ResolvedLayer resolved{name, name, layer, {}, {{first ? kField : 0, 0, !first}}};
     for (Pass pass : layer->passes()) {
       PassChoice choice{pass, std::string(kAuto)};
       for (const std::string& id : ids) choice.candidates.push_back({id});

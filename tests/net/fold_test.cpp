@@ -36,7 +36,7 @@ layers:
 class Predicting {
  public:
   Predicting(const std::vector<ResolvedLayer>& layers)
-      : layers_(without_loss(layers)), weights_(layers_, 7, Device::kCpu) {}
+      : layers_(without_losses(layers)), weights_(layers_, 7, Device::kCpu) {}
 
   Weights& weights() { return weights_; }
   void spread_weights() {
@@ -70,7 +70,7 @@ class Predicting {
 std::vector<ResolvedLayer> resolved(const NetSpec& spec) {
   ConfigErrors errors("");
   std::vector<ResolvedLayer> layers =
-      resolve(spec, {{2, 2, 10, 9}, DType::kFloat64}, 3, errors, false);
+      resolve(spec, labelled_images({{2, 2, 10, 9}, DType::kFloat64}, 3), errors, false);
   errors.raise_if_any();
   return layers;
 }

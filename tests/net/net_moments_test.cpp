@@ -89,7 +89,7 @@ class NetMoments : public testing::Test {
                                 "  - {name: fc, type: linear, out_features: 4}\n"
                                 "  - {name: loss, type: softmax_cross_entropy}\n",
                             {{2, 1, 6, 5}}, 4);
-    if (mode == NetMode::kInference) network_.layers = without_loss(network_.layers);
+    if (mode == NetMode::kInference) network_.layers = without_losses(network_.layers);
     weights_ = std::make_unique<Weights>(network_.layers, 7, Device::kCpu);
     net_ = std::make_unique<Net>(network_.layers, *weights_, context_, mode);
   }

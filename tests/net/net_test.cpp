@@ -70,6 +70,25 @@ layers:
   - {type: softmax_cross_entropy}
 )";
 
+// A loss of weight 0.3 in the middle, whose layers lead nowhere else, and one of weight 2 at the end.
+constexpr const char* kTwoLosses = R"(
+backend: cpu_reference
+LAYOUT
+data: {dataset: synthetic_images, batch: 3}
+layers:
+  - {name: conv1, type: conv2d, out_channels: 4, kernel: 3, padding: 1}
+  - {name: tanh1, type: tanh}
+  - {type: flatten}
+  - {name: early, type: linear, out_features: 5}
+  - {name: aux, type: multi_margin, weight: 0.3}
+  - {name: squashed, type: tanh}
+  - {name: fit, type: mse, inputs: [squashed, labels], weight: 0.5}
+  - {name: conv2, type: conv2d, inputs: tanh1, out_channels: 3, kernel: 3, stride: 2}
+  - {type: flatten}
+  - {name: fc, type: linear, out_features: 4}
+  - {name: main, type: softmax_cross_entropy, weight: 2}
+)";
+
 std::string in_layout(std::string yaml, const std::string& layout) {
   return yaml.replace(yaml.find("LAYOUT"), 6, "layout: " + layout);
 }
@@ -92,7 +111,11 @@ class DoubleNet {
   }
   double loss() {
     net_.forward(&step_);
-    return net_.loss().data<double>()[0];
+    double sum = 0;
+    for (const Net::Loss& loss : net_.losses()) {
+      sum += static_cast<double>(loss.weight) * loss.value().data<double>()[0];
+    }
+    return sum;
   }
   void backward() { net_.backward(&step_); }
   Net& net() { return net_; }
@@ -108,7 +131,8 @@ class DoubleNet {
 TEST(Net, GradientsEqualFiniteDifferences) {
   for (const std::string& yaml : {in_layout(kSmallCnn, "nchw"), in_layout(kSmallCnn, "nhwc"),
                                   in_layout(kSmallGraph, "nchw"), in_layout(kSmallGraph, "nhwc"),
-                                  in_layout(kSmallNorm, "nchw"), in_layout(kSmallNorm, "nhwc")}) {
+                                  in_layout(kSmallNorm, "nchw"), in_layout(kSmallNorm, "nhwc"),
+                                  in_layout(kTwoLosses, "nchw"), in_layout(kTwoLosses, "nhwc")}) {
     DoubleNet network(yaml);
     network.loss();
     network.backward();
@@ -136,6 +160,65 @@ TEST(Net, GradientsEqualFiniteDifferences) {
   }
 }
 
+// What a network of several losses predicts is what the last of them reads.
+TEST(Net, PredictsWithoutItsLosses) {
+  DoubleNet training(in_layout(kTwoLosses, "nchw"));
+  training.loss();
+  Context context(Device::kCpu);
+  const TestNetwork same =
+      make_network(in_layout(kTwoLosses, "nchw"), {{3, 1, 10, 9}, DType::kFloat64}, 4);
+  Net net(without_losses(same.layers), training.net().weights(), context, Net::Mode::kInference);
+  EXPECT_TRUE(net.losses().empty());
+  EXPECT_FALSE(net.labels());
+  std::copy_n(training.net().input().data<double>(), training.net().input().elements(),
+              net.input().data<double>());
+  net.infer();
+  ASSERT_EQ(net.output().desc.shape, (Shape{3, 4}));
+  for (int64_t i = 0; i < net.output().elements(); ++i) {
+    EXPECT_EQ(net.output().data<double>()[i], training.net().output().data<double>()[i]) << i;
+  }
+}
+
+TEST(Net, ObjectiveIsTheSumOfItsLossesByTheirWeights) {
+  TestTraining t(R"(
+backend: cpu
+data: {dataset: synthetic_images, batch: 100, train_count: 400, validation_count: 250}
+optimizer: {type: sgd, learning_rate: 0.1}
+layers:
+  - {type: flatten}
+  - {name: fc1, type: linear, out_features: 12}
+  - {name: aux, type: bce_with_logits, weight: 0.25}
+  - {type: relu, inputs: fc1}
+  - {name: fc2, type: linear, out_features: 10}
+  - {name: main, type: softmax_cross_entropy}
+)");
+  Training& training = *t.training;
+  for (int i = 0; i < 4; ++i) {
+    training.step();
+    const std::vector<Net::Loss>& losses = training.net().losses();
+    ASSERT_EQ(losses.size(), 2u);
+    const double sum = 0.25 * static_cast<double>(losses[0].value().data<float>()[0]) +
+                       static_cast<double>(losses[1].value().data<float>()[0]);
+    EXPECT_FLOAT_EQ(training.state().last_loss, static_cast<float>(sum));
+  }
+  const Metrics metrics = training.totals().metrics(training.state());
+  ASSERT_EQ(metrics.parts.size(), 4u);
+  EXPECT_EQ(metrics.parts[0].first, "aux");
+  EXPECT_EQ(metrics.parts[1].first, "aux_accuracy");
+  EXPECT_EQ(metrics.parts[2].first, "main");
+  EXPECT_EQ(metrics.parts[3].second, metrics.accuracy);
+  EXPECT_NEAR(metrics.loss, 0.25 * metrics.parts[0].second + metrics.parts[2].second, 1e-12);
+  EXPECT_EQ(metrics.rows, 400);
+  const Metrics evaluated = training.evaluate();
+  EXPECT_EQ(evaluated.rows, 250);
+  EXPECT_EQ(evaluated.classes.size(), 10u);  // of the last loss
+  const auto names = metric_names(t.network.layers);
+  for (const char* name : {"val_loss", "val_accuracy", "val_aux", "train_aux", "val_aux_accuracy",
+                           "train_main", "val_top5"}) {
+    EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
+  }
+}
+
 TEST(Net, LossIsTheSameInBothLayouts) {
   DoubleNet nchw(small_cnn("nchw")), nhwc(small_cnn("nhwc"));
   EXPECT_NEAR(nchw.loss(), nhwc.loss(), 1e-12);
@@ -149,20 +232,20 @@ TEST(Net, SplitLayersStandWhereAGradientComesFromSeveral) {
     std::string line = layer.name + ":";
     for (const InputSource& source : layer.inputs) {
       line +=
-          " " + (source.layer == kImages ? std::string("images")
-                                         : network.layers[static_cast<size_t>(source.layer)].name +
-                                               "." + std::to_string(source.output));
+          " " + (source.layer == kField ? source.field
+                                        : network.layers[static_cast<size_t>(source.layer)].name +
+                                              "." + std::to_string(source.output));
     }
     lines.push_back(line);
   }
-  EXPECT_EQ(
-      lines,
-      (std::vector<std::string>{
-          "conv1: images", "tanh1: conv1.0", "split_tanh1: tanh1.0", "reorder_conv2: split_tanh1.0",
-          "conv2: reorder_conv2.0", "side: images", "reorder_sum: conv2.0",
-          "sum: reorder_sum.0 split_tanh1.1 side.0 split_tanh1.2", "sigmoid1: sum.0",
-          "both: sigmoid1.0 split_tanh1.3 images", "conv3: both.0", "reorder_flatten1: conv3.0",
-          "flatten1: reorder_flatten1.0", "fc: flatten1.0", "softmax_cross_entropy1: fc.0"}));
+  EXPECT_EQ(lines,
+            (std::vector<std::string>{
+                "conv1: images", "tanh1: conv1.0", "split_tanh1: tanh1.0",
+                "reorder_conv2: split_tanh1.0", "conv2: reorder_conv2.0", "side: images",
+                "reorder_sum: conv2.0", "sum: reorder_sum.0 split_tanh1.1 side.0 split_tanh1.2",
+                "sigmoid1: sum.0", "both: sigmoid1.0 split_tanh1.3 images", "conv3: both.0",
+                "reorder_flatten1: conv3.0", "flatten1: reorder_flatten1.0", "fc: flatten1.0",
+                "softmax_cross_entropy1: fc.0 labels"}));
 }
 
 TEST(Net, OnlyWhatDependsOnParametersHasAGradient) {
@@ -310,7 +393,7 @@ TEST(Net, WeightsServeNetsOfOtherBatches) {
   training.loss();
   const TestNetwork alone = make_network(small_cnn("nhwc"), {{1, 1, 10, 9}, DType::kFloat64}, 4);
   Context context(Device::kCpu);
-  Net net(without_loss(alone.layers), training.net().weights(), context, Net::Mode::kInference);
+  Net net(without_losses(alone.layers), training.net().weights(), context, Net::Mode::kInference);
   EXPECT_EQ(net.nodes().back().name, training.net().nodes().rbegin()[1].name);
   EXPECT_EQ(net.gradients().memory, nullptr);
   for (const Net::Call& call : net.calls()) EXPECT_EQ(call.step->pass, Pass::kForward);
@@ -336,7 +419,7 @@ TEST(Net, OneValueAChannelIsRefusedInTrainingAlone) {
   for (const bool training : {true, false}) {
     ConfigErrors errors("test.yaml");
     const NetSpec spec = read_net_spec(config, errors);
-    resolve(spec, {{1, 1, 4, 4}}, 10, errors, training);
+    resolve(spec, labelled_images({{1, 1, 4, 4}}, 10), errors, training);
     const std::string message = error_of<ConfigError>([&] { errors.raise_if_any(); });
     EXPECT_EQ(message.empty(), !training) << message;
     if (training) {
@@ -357,7 +440,7 @@ TEST(Net, WhatIsNeverNeededTogetherSharesMemory) {
               inference.input().data<double>());
   std::copy_n(training.net().labels().data<int32_t>(), 3, inference.labels().data<int32_t>());
   inference.infer();
-  EXPECT_EQ(inference.loss().data<double>()[0], training.loss());
+  EXPECT_EQ(inference.objective().data<double>()[0], training.loss());
 }
 
 TEST(Net, WeightsOfAnotherNetworkAreRefused) {
@@ -684,7 +767,7 @@ TEST(Net, InBf16ActivationsAreBfloat16AndParametersFloat32) {
   Net net(network.layers, weights, context);
   EXPECT_EQ(net.input().desc.dtype, DType::kBFloat16);
   EXPECT_EQ(net.labels().desc.dtype, DType::kInt32);
-  EXPECT_EQ(net.loss().desc.dtype, DType::kFloat32);
+  EXPECT_EQ(net.objective().desc.dtype, DType::kFloat32);
   for (const Net::Node& node : net.nodes()) {
     if (&node == &net.nodes().back()) continue;
     for (const auto* tensors :

@@ -119,7 +119,7 @@ TEST(Plan, WhatComesWithTheBatchIsThereBeforeAndAfter) {
   const int labels = training.layers.back().x[1];
   for (int number : {images, labels}) {
     const PlannedValue& value = training.values[static_cast<size_t>(number)];
-    EXPECT_EQ(value.producer, kImages);
+    EXPECT_EQ(value.producer, kField);
     EXPECT_EQ(value.first, -1);
     EXPECT_EQ(value.last, static_cast<int>(training.calls.size()));
   }

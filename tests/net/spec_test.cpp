@@ -83,10 +83,36 @@ TEST(Spec, ShapesThatDoNotFitNameBothLayers) {
   expect_message("  - {type: linear, out_features: 4}\n", {"layer linear1", "flatten"});
 }
 
-TEST(Spec, LossMustBeLastAndAlone) {
-  EXPECT_TRUE(has(message_of("  - {type: flatten}\n"), "must be a loss"));
-  expect_message("  - {type: flatten}\n  - {type: softmax_cross_entropy}\n",
-                 {"a loss must be the last layer"});
+// Of layers that are all there are.
+void expect_alone(const std::string& layers, const std::vector<std::string>& parts) {
+  EXPECT_TRUE(has(message_of(layers), parts)) << layers;
+}
+
+TEST(Spec, LossesAreThereAndReadByNobody) {
+  EXPECT_TRUE(has(message_of("  - {type: flatten}\n"), "the network has no loss"));
+  const std::string head = "  - {type: flatten}\n  - {name: fc, type: linear, out_features: 10}\n";
+  const std::string loss = "  - {name: early, type: softmax_cross_entropy}\n";
+  expect_alone(head + loss + "  - {type: softmax_cross_entropy, inputs: early}\n",
+               {"reads early, a loss"});
+  expect_alone(head + loss + "  - {type: relu}\n", {"layer relu1: nobody reads its output"});
+  expect_alone(head + "  - {type: relu, weight: 2}\n" + loss, {"unknown key 'weight'"});
+  for (const char* weight : {"0", "-1", "nan", "1e30", "much"}) {
+    expect_alone(head + "  - {type: mse, weight: " + weight + "}\n", {"weight"});
+  }
+  std::string many = head;
+  for (int i = 0; i < 9; ++i) many += "  - {type: mse}\n";
+  expect_alone(many, {"9 losses; at most 8"});
+}
+
+TEST(Spec, FieldsAreWhatTheDataSetHas) {
+  const std::string head = "  - {type: flatten}\n  - {name: fc, type: linear, out_features: 10}\n";
+  expect_alone(head + "  - {type: mse, inputs: [fc, lables]}\n",
+               {"there is no layer 'lables'", "did you mean 'labels'"});
+  expect_alone(head + "  - {type: mse, inputs: [fc, images]}\n",
+               {"takes labels 4 int32, not 4x1x28x28", "comes from the data"});
+  expect_alone(head + "  - {type: mse, inputs: [fc, labels, labels]}\n", {"takes two inputs"});
+  expect_alone("  - {name: labels, type: flatten}\n  - {type: mse}\n",
+               {"'labels' is what the labels of the batch are called"});
 }
 
 TEST(Spec, LabelsMustFitTheLastLayer) {

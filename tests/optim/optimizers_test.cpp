@@ -77,17 +77,21 @@ class Trajectory {
     copy_bytes(hits_memory.data(), device, hits, Device::kCpu, sizeof hits);
     auto* const of_step = static_cast<StepState*>(state.data());
     const StepEnd end{static_cast<const float*>(loss_memory.data()),
-                      static_cast<const int32_t*>(hits_memory.data()),
-                      {.learning_rate = state_.learning_rate}};
+                      {.learning_rate = state_.learning_rate},
+                      2,
+                      {{static_cast<const float*>(loss_memory.data()),
+                        static_cast<const int32_t*>(hits_memory.data())},
+                       {.hits = static_cast<const int32_t*>(hits_memory.data())}}};
     update_->queue(of_step, end);
     StepState expected = state_;
-    advance_state(expected, {&loss, hits, end.schedule});
+    advance_state(expected, {&loss, end.schedule, 2, {{&loss, hits}, {.hits = hits}}});
     copy_bytes(&state_, Device::kCpu, state.data(), device, sizeof state_);
     EXPECT_EQ(state_.step, expected.step);
     EXPECT_EQ(state_.halted, expected.halted);
-    EXPECT_EQ(state_.hits, expected.hits);
-    EXPECT_EQ(state_.counted, expected.counted);
-    EXPECT_EQ(state_.loss_sum, expected.loss_sum);
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(state_.totals[i].sum, expected.totals[i].sum);
+      EXPECT_EQ(state_.totals[i].weight, expected.totals[i].weight);
+    }
     EXPECT_EQ(state_.learning_rate, expected.learning_rate);
   }
 

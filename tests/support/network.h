@@ -29,7 +29,8 @@ inline TestNetwork make_network(const std::string& yaml, const TensorDesc& input
   network.config = read_yaml(yaml, "test.yaml");
   ConfigErrors errors("test.yaml");
   network.spec = read_net_spec(network.config, errors);
-  if (errors.empty()) network.layers = resolve(network.spec, input, classes, errors);
+  if (errors.empty())
+    network.layers = resolve(network.spec, labelled_images(input, classes), errors);
   errors.raise_if_any();
   return network;
 }

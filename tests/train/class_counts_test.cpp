@@ -65,7 +65,7 @@ TEST(ClassCounts, EndABatch) {
     const float loss = 1.5f;
     const int32_t hits[] = {2, 3};
     StepState expected;
-    advance_state(expected, {&loss, hits});
+    advance_state(expected, {.loss = &loss, .count = 1, .parts = {{&loss, hits}}});
     const std::vector<float> outputs = {1, 2, 2, 1};
     const std::vector<int32_t> labels = {1, 1};
     const Buffer x(device, sizeof(float) * 4), y(device, sizeof(int32_t) * 2),
@@ -78,17 +78,18 @@ TEST(ClassCounts, EndABatch) {
     copy_bytes(of_loss.data(), device, &loss, Device::kCpu, sizeof loss);
     copy_bytes(of_hits.data(), device, hits, Device::kCpu, sizeof hits);
     fill_bytes(sums.data(), device, 0, sums.bytes());
-    count_classes(
-        context, {{{2, 2}}, x.data()}, {labels_desc(2, false), y.data()},
-        static_cast<uint64_t*>(sums.data()), static_cast<StepState*>(state.data()),
-        {static_cast<const float*>(of_loss.data()), static_cast<const int32_t*>(of_hits.data())});
+    count_classes(context, {{{2, 2}}, x.data()}, {labels_desc(2, false), y.data()},
+                  static_cast<uint64_t*>(sums.data()), static_cast<StepState*>(state.data()),
+                  {.loss = static_cast<const float*>(of_loss.data()),
+                   .count = 1,
+                   .parts = {{static_cast<const float*>(of_loss.data()),
+                              static_cast<const int32_t*>(of_hits.data())}}});
     context.synchronize();
     StepState found;
     copy_bytes(&found, Device::kCpu, state.data(), device, sizeof found);
     EXPECT_EQ(found.step, 1u);
-    EXPECT_EQ(found.loss_sum, expected.loss_sum);
-    EXPECT_EQ(found.hits, 2);
-    EXPECT_EQ(found.counted, 3);
+    EXPECT_EQ(found.totals[0].sum, expected.totals[0].sum);
+    EXPECT_EQ(found.totals[0].weight, 3.0);
   }
 }
 

@@ -1,0 +1,51 @@
+#include "train/step_totals.h"
+
+namespace duet {
+
+StepTotals::StepTotals(Net& net) : net_(net) {
+  for (const Net::Loss& loss : net.losses()) weights_.emplace_back(net.context(), *loss.node);
+}
+
+void StepTotals::queue() {
+  net_.queue_objective();
+  for (LossWeight& weight : weights_) weight.queue();
+}
+
+StepEnd StepTotals::end(const ScheduleRule& schedule) const {
+  StepEnd end{.loss = net_.objective().data<float>(), .schedule = schedule};
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    const Net::Loss& loss = net_.losses()[i];
+    const auto* hits = loss.hits().data<int32_t>();
+    end.add({.mean = loss.value().data<float>(), .hits = hits, .weight = weights_[i].get()});
+    if (loss.node->layer->takes_labels()) end.add({.hits = hits});
+  }
+  return end;
+}
+
+Metrics StepTotals::metrics(const StepState& state) const {
+  Metrics metrics;
+  const Total* total = state.totals;
+  for (const Net::Loss& loss : net_.losses()) {
+    const double mean = total->mean();
+    metrics.loss += static_cast<double>(loss.weight) * mean;
+    metrics.parts.emplace_back(loss.node->name, mean);
+    if (loss.node->layer->takes_labels()) {
+      ++total;
+      metrics.accuracy = total->mean();
+      metrics.parts.emplace_back(loss.node->name + "_accuracy", metrics.accuracy);
+    }
+    metrics.rows = static_cast<int64_t>(total->weight);
+    ++total;
+  }
+  if (net_.losses().size() == 1) metrics.parts.clear();
+  if (state.halted) metrics.loss = Metrics::kNone;
+  return metrics;
+}
+
+size_t StepTotals::memory_bytes() const {
+  size_t bytes = 0;
+  for (const LossWeight& weight : weights_) bytes += weight.memory_bytes();
+  return bytes;
+}
+
+}  // namespace duet
