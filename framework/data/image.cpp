@@ -30,6 +30,14 @@ Image to_grey(const Image& image) {
   return grey_by(full_range, image);
 }
 
+Image to_limited_luma(const Image& image) {
+  // The factors are 219 times 0.299, 0.587 and 0.114; their sum is exact in units of 1/255000.
+  const auto limited_range = [](uint32_t red, uint32_t green, uint32_t blue) {
+    return 16 + (219 * (299 * red + 587 * green + 114 * blue) + 127500) / 255000;
+  };
+  return grey_by(limited_range, to_rgb(image));
+}
+
 Image to_rgb(const Image& image) {
   if (image.channels == 3) return image;
   Image rgb{image.height, image.width, 3, {}};

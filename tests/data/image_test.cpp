@@ -54,6 +54,20 @@ TEST(Image, GreyIsPillows) {
   EXPECT_EQ(crc_of(to_grey(colour_grid()).pixels), crc_in("pillow/checksums.json", "grey"));
 }
 
+TEST(Image, LimitedLumaIsBt601s) {
+  // Black, white and the primaries, as tables of BT.601 have them.
+  const Image primaries{1, 5, 3, {0, 0, 0, 255, 255, 255, 255, 0, 0, 0, 255, 0, 0, 0, 255}};
+  const Image luma = to_limited_luma(primaries);
+  EXPECT_EQ(luma.width, 5);
+  EXPECT_EQ(luma.channels, 1);
+  EXPECT_EQ(luma.pixels, Bytes({16, 235, 81, 145, 41}));
+  EXPECT_EQ(crc_of(to_limited_luma(colour_grid()).pixels),
+            crc_in("scikit_image/image_quality.json", "luma"));
+  // 125.5, which a sum in floating point can miss.
+  EXPECT_EQ(to_limited_luma({1, 1, 3, {0, 204, 68}}).pixels, Bytes({126}));
+  EXPECT_EQ(to_limited_luma({1, 2, 1, {0, 255}}).pixels, Bytes({16, 235}));
+}
+
 TEST(Image, GreyHasEqualColours) {
   const Image colours = to_rgb({1, 2, 1, {7, 9}});
   EXPECT_EQ(colours.channels, 3);

@@ -66,7 +66,7 @@ def luma():
     values = numpy.arange(0, 256, 11, dtype=numpy.uint8)
     colours = numpy.stack(numpy.meshgrid(values, values, values, indexing="ij"), -1)
     exact = rgb2ycbcr(colours)[..., 0]
-    assert numpy.abs(exact % 1 - 0.5).min() > 1e-6  # no half, which sums in double miss
+    assert numpy.abs(exact % 1 - 0.5).min() > 1e-6  # a half would round by chance
     return zlib.crc32(numpy.floor(exact + 0.5).astype(numpy.uint8).tobytes())
 
 
