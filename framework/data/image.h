@@ -17,15 +17,17 @@ struct Image {
 /// "32x24": width x height, as messages tell a size.
 std::string size_text(int64_t height, int64_t width);
 
-/// One channel: (19595 red + 38470 green + 7471 blue + 32768) >> 16, ITU-R 601-2 as Pillow rounds
-/// it in convert("L").
+/// One channel of full range: (19595 red + 38470 green + 7471 blue + 32768) >> 16, ITU-R BT.601 as
+/// Pillow rounds it in convert("L"). A grey image stays as it is.
 Image to_grey(const Image& image);
+/// One channel of limited range, 16 (black) to 235 (white): Y of ITU-R BT.601, 16 + (65.481 red +
+/// 128.553 green + 24.966 blue) / 255. It is the formula of MATLAB's rgb2ycbcr, and what most papers on
+/// super-resolution measure PSNR on. Rounded to the nearest integer, exact halves up: 194 colours have
+/// one, and programs that sum in floating point round about half of these down. A grey image is
+/// treated as equal red, green and blue.
+Image to_limited_luma(const Image& image);
 /// Three equal channels of a grey image, as Pillow's convert("RGB"); others stay.
 Image to_rgb(const Image& image);
-/// Bilinear, averaging over what a pixel covers where the image becomes smaller: to the byte what
-/// resize((width, height), BILINEAR) of Pillow up to version 12 gives. The shape may change with it.
-Image resize(const Image& image, int64_t height, int64_t width);
-
 /// Turned and mirrored as EXIF's orientation (1 to 8) says that it is to be seen; what Pillow's
 /// ImageOps.exif_transpose gives.
 Image upright(Image image, int orientation);

@@ -1,5 +1,6 @@
 #include "data/image_file.h"
 
+#include <algorithm>
 #include <string>
 
 #include "core/error.h"
@@ -51,13 +52,18 @@ void check_image_size(uint64_t height, uint64_t width) {
 }
 
 void check_resized(int64_t from_height, int64_t from_width, int64_t height, int64_t width) {
+  const std::string sizes = "is " + size_text(from_height, from_width) +
+                            " pixels (width x height), and would become " +
+                            size_text(height, width);
+  if (std::min({from_height, from_width, height, width}) < 1) {
+    throw DataError(sizes + "; every side needs at least 1 pixel");
+  }
   for (const int64_t rows : {height, from_height}) {  // every row is scaled first
     const std::string why =
         why_too_large(static_cast<uint64_t>(rows), static_cast<uint64_t>(width));
     if (why.empty()) continue;
-    throw DataError("is " + size_text(from_height, from_width) +
-                    " pixels (width x height), and would become " + size_text(height, width) +
-                    (rows == height ? "" : ", on the way " + size_text(rows, width)) + "; " + why);
+    throw DataError(sizes + (rows == height ? "" : ", on the way " + size_text(rows, width)) +
+                    "; " + why);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "data/data_memory.h"
 #include "data/fingerprint.h"
 #include "data/image_file.h"
+#include "data/resample.h"
 
 namespace duet {
 namespace {
@@ -163,8 +164,7 @@ Image fit(const Image& image, const PictureRules& rules) {
     width = image.height <= image.width ? longer : rules.shorter;
   }
   if (height > 0) {
-    check_resized(image.height, image.width, height, width);
-    fitting = resize(fitting, height, width);
+    fitting = resample(fitting, height, width, ResampleFilter::kBilinear);
     const int64_t top = half_to_even(height - rules.height);
     const int64_t left = half_to_even(width - rules.width);
     return crop(fitting, top, left, rules.height, rules.width);

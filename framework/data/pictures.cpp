@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "data/idx.h"
 #include "data/image_file.h"
+#include "data/resample.h"
 
 namespace duet {
 namespace {
@@ -106,7 +107,7 @@ class PicturesReader {
       throw DataError(name + ": " + error.what());
     }
     const Image channels = info_.channels == 1 ? to_grey(image) : to_rgb(image);
-    return duet::resize(channels, info_.height, info_.width);
+    return resample(channels, info_.height, info_.width, ResampleFilter::kBilinear);
   }
 
   void check_size(const std::string& name, int64_t height, int64_t width) const {
@@ -118,7 +119,6 @@ class PicturesReader {
       throw DataError(found + ", and the network takes " + size_text(info_.height, info_.width) +
                       "; --resize scales it to that");
     }
-    if (height == 0 || width == 0) throw DataError(found);
     try {
       check_image_size(static_cast<uint64_t>(height), static_cast<uint64_t>(width));
       check_resized(height, width, info_.height, info_.width);

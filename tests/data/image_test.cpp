@@ -1,7 +1,14 @@
-// Grey, colours and sizes of pictures, against numbers that Pillow 12 gave for the same bytes.
+// Grey, luma and colours of pictures, against what Pillow (12, and 11 for checksums.json) and scikit-image
+// make of the same bytes.
 #include "data/image.h"
 
 #include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "test_paths.h"
 
 namespace duet {
 namespace {
@@ -16,18 +23,49 @@ const Image kColourImage = {
               137, 87,  227, 195, 72,  83,  176, 1,   192, 144, 118, 159, 93,  172, 92,
               252, 71,  23,  10,  233, 35,  192, 61,  135, 151, 92,  247, 224, 149, 100}};
 
-Bytes resized(const Image& image, int64_t height, int64_t width) {
-  const Image result = resize(image, height, width);
-  EXPECT_EQ(result.height, height);
-  EXPECT_EQ(result.width, width);
-  EXPECT_EQ(result.channels, image.channels);
-  return result.pixels;
+// Every 11th value of red, green and blue: colours() of tests/pillow/make_checksums.py.
+Image colour_grid() {
+  Image grid{1, 24 * 24 * 24, 3, {}};
+  for (int red = 0; red < 256; red += 11) {
+    for (int green = 0; green < 256; green += 11) {
+      for (int blue = 0; blue < 256; blue += 11) {
+        for (const int value : {red, green, blue}) {
+          grid.pixels.push_back(static_cast<uint8_t>(value));
+        }
+      }
+    }
+  }
+  return grid;
+}
+
+// The CRC-32 that the file at `path` in tests/ has under `key`.
+uLong crc_in(const std::string& path, const char* key) {
+  return nlohmann::json::parse(std::ifstream(DUET_SOURCE_DIR "/tests/" + path))[key];
+}
+
+uLong crc_of(const Bytes& pixels) {
+  return crc32(0, pixels.data(), static_cast<uInt>(pixels.size()));
 }
 
 TEST(Image, GreyIsPillows) {
   EXPECT_EQ(to_grey(kColourImage).pixels, Bytes({138, 141, 83, 34,  133, 127, 148, 173, 158, 41,
                                                  118, 110, 75, 130, 139, 120, 144, 109, 127, 166}));
   EXPECT_EQ(to_grey(kGreyImage).pixels, kGreyImage.pixels);
+  EXPECT_EQ(crc_of(to_grey(colour_grid()).pixels), crc_in("pillow/checksums.json", "grey"));
+}
+
+TEST(Image, LimitedLumaIsBt601s) {
+  // Black, white and the primaries, as tables of BT.601 have them.
+  const Image primaries{1, 5, 3, {0, 0, 0, 255, 255, 255, 255, 0, 0, 0, 255, 0, 0, 0, 255}};
+  const Image luma = to_limited_luma(primaries);
+  EXPECT_EQ(luma.width, 5);
+  EXPECT_EQ(luma.channels, 1);
+  EXPECT_EQ(luma.pixels, Bytes({16, 235, 81, 145, 41}));
+  EXPECT_EQ(crc_of(to_limited_luma(colour_grid()).pixels),
+            crc_in("scikit_image/image_quality.json", "luma"));
+  // 125.5, which a sum in floating point can miss.
+  EXPECT_EQ(to_limited_luma({1, 1, 3, {0, 204, 68}}).pixels, Bytes({126}));
+  EXPECT_EQ(to_limited_luma({1, 2, 1, {0, 255}}).pixels, Bytes({16, 235}));
 }
 
 TEST(Image, GreyHasEqualColours) {
@@ -35,29 +73,6 @@ TEST(Image, GreyHasEqualColours) {
   EXPECT_EQ(colours.channels, 3);
   EXPECT_EQ(colours.pixels, Bytes({7, 7, 7, 9, 9, 9}));
   EXPECT_EQ(to_rgb(kColourImage).pixels, kColourImage.pixels);
-}
-
-TEST(Image, SizesArePillows) {
-  EXPECT_EQ(resized(kGreyImage, 2, 3), Bytes({171, 105, 138, 116, 113, 151}));
-  EXPECT_EQ(resized(kGreyImage, 7, 9),
-            Bytes({175, 182, 194, 120, 25,  148, 226, 127, 67,  188, 185, 181, 124, 53,  130, 182,
-                   137, 109, 208, 190, 161, 129, 97,  101, 111, 152, 177, 177, 147, 97,  88,  88,
-                   89,  97,  129, 148, 135, 102, 48,  55,  77,  86,  97,  111, 119, 78,  101, 140,
-                   133, 113, 127, 144, 171, 187, 42,  101, 198, 182, 136, 153, 174, 209, 230}));
-  EXPECT_EQ(resized(kGreyImage, 4, 2), Bytes({153, 137, 156, 127, 75, 89, 141, 182}));
-  EXPECT_EQ(resized(kGreyImage, 1, 5), Bytes({148, 137, 85, 139, 148}));
-  EXPECT_EQ(resized(kColourImage, 3, 2), Bytes({107, 142, 128, 54, 102, 163, 154, 105, 168, 112,
-                                                119, 161, 145, 114, 92, 165, 108, 158}));
-  EXPECT_EQ(resized(kGreyImage, 4, 5), kGreyImage.pixels);
-}
-
-TEST(Image, EveryPixelOfALargePictureCounts) {
-  Image large{90, 61, 1, {}};
-  for (int y = 0; y < 90; ++y) {
-    for (int x = 0; x < 61; ++x) large.pixels.push_back(static_cast<uint8_t>(7 * y + 13 * x));
-  }
-  EXPECT_EQ(resized(large, 4, 3),
-            Bytes({130, 128, 126, 125, 128, 129, 129, 127, 126, 126, 127, 130}));
 }
 
 }  // namespace
