@@ -198,14 +198,16 @@ void add_evaluate(CLI::App& app, Arguments& arguments) {
 }
 
 void add_predict(CLI::App& app, Arguments& arguments) {
-  CLI::App* predict =
-      add_command(app, arguments, "predict",
-                  "print the most likely classes of pictures; needs no data set", [&arguments] {
-                    if (arguments.predict.top < 1) throw duet::ConfigError("--top: at least 1");
-                    arguments.predict.trained = arguments.trained;
-                    arguments.predict.json = arguments.trainer.json;
-                    duet::run_predict(arguments.predict);
-                  });
+  CLI::App* predict = add_command(app, arguments, "predict",
+                                  "print the most likely classes of pictures, or write what the "
+                                  "network makes of them; needs no data set",
+                                  [&arguments] {
+                                    if (arguments.predict.top < 1)
+                                      throw duet::ConfigError("--top: at least 1");
+                                    arguments.predict.trained = arguments.trained;
+                                    arguments.predict.json = arguments.trainer.json;
+                                    duet::run_predict(arguments.predict);
+                                  });
   add_checkpoint(predict, arguments);
   predict
       ->add_option("images", arguments.predict.images,
@@ -221,6 +223,10 @@ void add_predict(CLI::App& app, Arguments& arguments) {
   predict
       ->add_option("--activations", arguments.predict.activations,
                    "write what every layer makes of each image as pictures into this folder")
+      ->type_name("DIR");
+  predict
+      ->add_option("--out", arguments.predict.out,
+                   "folder for the pictures that the network makes, NAME.png for each")
       ->type_name("DIR");
   add_backend(predict, arguments);
   add_set(predict, arguments);

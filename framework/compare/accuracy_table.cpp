@@ -74,8 +74,7 @@ TrainedRun trained_run(const fs::path& folder) {
 // Tables that were written before know no configuration.
 bool same_group(const TrainedRun& a, const TrainedRun& b) {
   const bool same_config = a.config.empty() || b.config.empty() || a.config == b.config;
-  const double goal_a = a.goal ? a.goal->val_accuracy : 0.0;
-  const double goal_b = b.goal ? b.goal->val_accuracy : 0.0;
+  const std::string goal_a = a.goal ? a.goal->text() : "", goal_b = b.goal ? b.goal->text() : "";
   return same_config && a.name == b.name && a.dataset == b.dataset && a.backend == b.backend &&
          a.math == b.math && a.device == b.device && double{a.epochs} == double{b.epochs} &&
          goal_a == goal_b;
@@ -134,7 +133,7 @@ Cell goal_of(const RunGroup& group) {
   if (!group[0].goal) return {kNotMeasured};
   const auto count = std::count_if(group.begin(), group.end(), reached);
   const bool all = count == static_cast<std::ptrdiff_t>(group.size());
-  const std::string goal = shown(group[0].goal->val_accuracy, format_accuracy);
+  const std::string goal = group[0].goal->text();
   if (all) return {goal, Tone::kGood};
   return {goal + ", reached by " + std::to_string(count) + " of " + std::to_string(group.size()),
           Tone::kBad};

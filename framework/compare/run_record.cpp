@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "compare/format.h"
 #include "compare/results_json.h"
 #include "core/input_file.h"
 #include "core/program.h"
@@ -139,6 +140,11 @@ void read_filters(const fs::path& folder, RunRecord* run) {
 }
 
 }  // namespace
+
+std::string RunGoal::text() const {
+  if (metric.empty()) return shown(val_accuracy, format_accuracy);
+  return metric + " " + shown(value, format_significant);
+}
 
 RunTimes times_of(const RunRecord& run) {
   RunTimes times;

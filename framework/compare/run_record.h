@@ -57,13 +57,20 @@ struct BestEvaluation {
   }
 };
 
-/// train.goal: the first epoch whose validation accuracy was that, and the time until its end,
-/// evaluations included.
+/// train.goal: the first epoch whose validation accuracy, or other metric, was that, and the time until its
+/// end, evaluations included.
 struct RunGoal {
   double val_accuracy = kUnknown;
+  std::string metric;  // another one
+  double value = kUnknown;
   Count epoch;
   double seconds = kUnknown;
-  void fields(auto& f) { f("val_accuracy", val_accuracy)("epoch", epoch)("seconds", seconds); }
+  void fields(auto& f) {
+    f.maybe("val_accuracy", val_accuracy).maybe("metric", metric).maybe("value", value);
+    f("epoch", epoch)("seconds", seconds);
+  }
+  /// "91.00%", "val_psnr 30"
+  std::string text() const;
 };
 
 /// The checkpoint that a training began with.

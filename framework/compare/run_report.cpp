@@ -114,7 +114,7 @@ std::vector<Figure> figures_of(const RunRecord& run) {
     if (run.goal) {
       const bool reached = !std::isnan(run.goal->epoch);
       figures.push_back(
-          {"to the goal of " + shown(run.goal->val_accuracy, format_accuracy),
+          {"to the goal of " + run.goal->text(),
            reached ? shown(run.goal->seconds, format_seconds) : "not reached",
            reached ? "after epoch " + format_whole(run.goal->epoch) + ", evaluations included"
                    : "in " + format_whole(last.epoch) + " epochs",

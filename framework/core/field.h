@@ -11,11 +11,12 @@
 
 namespace duet {
 
-inline constexpr std::string_view kImagesField = "images", kLabelsField = "labels";
+inline constexpr std::string_view kImagesField = "images", kLabelsField = "labels",
+                                  kTargetsField = "targets", kRowsField = "rows";
 
 /// kImages: pictures, or the numbers of a table, as a network stores activations. kClasses: int32, as
-/// labels_desc().
-enum class FieldKind { kImages, kClasses };
+/// labels_desc(). kRows: int32 {N}, -1 in rows that only fill up a batch and 0 in the others.
+enum class FieldKind { kImages, kClasses, kRows };
 
 struct BatchField {
   std::string name;
@@ -26,17 +27,22 @@ struct BatchField {
 
 /// All names that fields may have.
 inline const std::vector<std::string>& field_names() {
-  static const std::vector<std::string> names = {std::string(kImagesField),
-                                                 std::string(kLabelsField)};
+  static const std::vector<std::string> names = {
+      std::string(kImagesField), std::string(kLabelsField), std::string(kTargetsField),
+      std::string(kRowsField)};
   return names;
 }
+
+/// int32 {N}
+inline TensorDesc rows_desc(int64_t rows) { return {{rows}, DType::kInt32}; }
 
 /// The fields of a data set of labelled images.
 inline std::vector<BatchField> labelled_images(const TensorDesc& images, int64_t classes,
                                                bool mixed_labels = false) {
   return {{std::string(kImagesField), FieldKind::kImages, images},
           {std::string(kLabelsField), FieldKind::kClasses,
-           labels_desc(images.shape[0], mixed_labels), classes}};
+           labels_desc(images.shape[0], mixed_labels), classes},
+          {std::string(kRowsField), FieldKind::kRows, rows_desc(images.shape[0])}};
 }
 
 }  // namespace duet

@@ -205,6 +205,9 @@ Batches::Batches(Context& context, const DatasetInfo& info, const Split& split,
   }
   scale_ = upload(context.device(), scale);
   shift_ = upload(context.device(), shift);
+  if (!info.has_targets()) return;
+  if (!split.targets) throw std::logic_error("Batches: a split of pairs without targets");
+  targets_ = std::make_unique<Batches>(context, info.target_info(), *split.targets, options);
 }
 
 SampleOrder Batches::order() const {
@@ -242,13 +245,19 @@ std::string Batches::whereabouts() const {
          std::to_string(threads_) + (threads_ == 1 ? " thread" : " threads");
 }
 
-void Batches::gather(Context& context, const uint64_t* step, const Tensor& x, const Tensor& labels,
+void Batches::gather(Context& context, const uint64_t* step, const BatchTensors& to,
                      bool step_rests) const {
+  if (to.targets) {
+    if (!targets_) throw std::logic_error("Batches::gather: there are no targets");
+    targets_->gather(context, step, {.images = to.targets}, step_rests);
+  }
+  const Tensor &x = to.images, &labels = to.labels;
   const Shape shape{options_.batch, sample_[0], sample_[1], sample_[2]};
   const bool storable = x.desc.dtype == DType::kFloat32 || x.desc.dtype == DType::kBFloat16;
   const bool single = labels.desc == labels_desc(options_.batch) && options_.augment.mixup == 0.0;
   if (x.shape() != shape || !storable ||
-      (!single && labels.desc != labels_desc(options_.batch, true))) {
+      (labels && !single && labels.desc != labels_desc(options_.batch, true)) ||
+      (to.rows && to.rows.desc != rows_desc(options_.batch))) {
     throw std::logic_error("Batches::gather: expected x of " + shape.to_string() +
                            " float32 or bfloat16 and as many int32 labels, mixed for mixup, got " +
                            x.desc.to_string() + " and " + labels.desc.to_string());
@@ -265,8 +274,9 @@ void Batches::gather(Context& context, const uint64_t* step, const Tensor& x, co
       .scale = static_cast<const float*>(scale_.data()),
       .shift = static_cast<const float*>(shift_.data()),
       .x = x.memory,
-      .labels = labels.data<int32_t>(),
-      .mixed_labels = labels.shape().rank() == 2,
+      .labels = labels ? labels.data<int32_t>() : nullptr,
+      .mixed_labels = labels && labels.shape().rank() == 2,
+      .rows = to.rows ? to.rows.data<int32_t>() : nullptr,
       .order = order(),
       .channels = static_cast<uint32_t>(sample_[0]),
       .pixels = static_cast<uint32_t>(sample_[1] * sample_[2]),

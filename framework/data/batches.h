@@ -25,6 +25,14 @@ struct BatchOptions {
   Stream stream = Stream::kNever;
 };
 
+/// Where a batch is gathered: float32 or bfloat16 (the float32 values rounded once more), {batch,
+/// channels, height, width} in either layout; labels are labels_desc(batch), or mixed (mixup needs that);
+/// rows are rows_desc(batch). What nobody reads is falsy.
+struct BatchTensors {
+  Tensor images, labels = {}, rows = {};
+  Tensor targets = {};  // of DatasetInfo::target's sizes
+};
+
 struct SampleOrder;
 
 class Batches {
@@ -37,7 +45,8 @@ class Batches {
 
   /// Of the device.
   size_t memory_bytes() const {
-    return (stream_ ? stream_->device_bytes() : samples_.bytes()) + labels_.bytes() +
+    return (targets_ ? targets_->memory_bytes() : 0) +
+           (stream_ ? stream_->device_bytes() : samples_.bytes()) + labels_.bytes() +
            grey_means_.bytes() + shares_.bytes() + scale_.bytes() + shift_.bytes();
   }
   bool is_streamed() const { return stream_ != nullptr; }
@@ -53,6 +62,7 @@ class Batches {
   /// to do unless streamed. Returns false as soon as `stop` is true, without that. Throws what
   /// split.read throws.
   bool stage(uint64_t step, bool (*stop)() = nullptr) const {
+    if (targets_ && !targets_->stage(step, stop)) return false;
     return !stream_ || stream_->stage(step, stop);
   }
   /// Until it is called with nullptr, *record gets what stage() does.
@@ -68,13 +78,12 @@ class Batches {
   /// An augmented image's bytes have 16 bits more (data/augment_pixels.h); its hole gets x = 0.
   /// With mixup x[r] becomes fma(s, x[r], (1 - s) * x[r - 1]) before it is rounded, with x[-1] the
   /// last row's and one share s a step, drawn from the seed and the step.
-  /// Rows past the end of the split get x = 0 and label -1. If streamed and s is not the batch that
-  /// was staged, x is NaN.
-  /// REQUIRES: context is the constructor's; x is float32 or bfloat16 (the float32 values
-  /// rounded once more), {batch, channels, height, width} in either layout, labels are
-  /// labels_desc(batch), or mixed (mixup needs that), both on its device. `step_rests`: nothing that is queued around it
-  /// writes *step.
-  void gather(Context& context, const uint64_t* step, const Tensor& x, const Tensor& labels,
+  /// Rows past the end of the split get x = 0 and -1 as label and in `rows`. If streamed and s is not the
+  /// batch that was staged, x is NaN. A target is gathered as its image is, flipped where that is, and not
+  /// normalised: byte / 255.
+  /// REQUIRES: context is the constructor's; all of `to` is on its device. `step_rests`: nothing that is queued
+  /// around it writes *step.
+  void gather(Context& context, const uint64_t* step, const BatchTensors& to,
               bool step_rests = false) const;
 
  private:
@@ -97,6 +106,7 @@ class Batches {
   Buffer scale_;       // float32 a channel
   Buffer shift_;
   std::vector<float> values_;  // of every byte: channels x 256; for the CPU
+  std::unique_ptr<Batches> targets_;
 };
 
 }  // namespace duet

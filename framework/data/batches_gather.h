@@ -38,8 +38,9 @@ struct GatherProblem {
   const float* scale;
   const float* shift;
   void* x;
-  int32_t* labels;
+  int32_t* labels;    // nullptr: nobody reads them
   bool mixed_labels;  // labels are batch x kMixedColumns
+  int32_t* rows;      // rows_desc(); nullptr: nobody reads them
   SampleOrder order;
   uint32_t channels;
   uint32_t pixels;
@@ -108,7 +109,7 @@ DUET_HOST_DEVICE inline float mixed(uint32_t share, float own, float other) {
   return std::fma(part, own, (1.0f - part) * other);
 }
 
-/// What `labels` says of a row.
+/// What `labels` says of a row; without labels a label of 0.
 struct GatherLabel {
   int32_t label, other, share;
 };
@@ -128,6 +129,8 @@ DUET_HOST_DEVICE inline GatherLabel label_of(const GatherProblem& p, uint64_t st
 }
 DUET_HOST_DEVICE inline void write_label(const GatherProblem& p, uint32_t row,
                                          const GatherLabel& label) {
+  if (p.rows) p.rows[row] = label.label < 0 ? -1 : 0;
+  if (!p.labels) return;
   if (!p.mixed_labels) {
     p.labels[row] = label.label;
     return;

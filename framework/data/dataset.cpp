@@ -71,16 +71,10 @@ fs::path cache_folder(const fs::path& name) {
 
 const std::vector<const DatasetType*>& dataset_types() {
   static const std::vector<const DatasetType*> types = {
-      &cifar10_type(),
-      &cifar100_type(),
-      &csv_type(),
-      &fashion_mnist_type(),
-      &idx_type(),
-      &image_folder_type(),
-      &mnist_type(),
-      &synthetic_images_type(),
-      &synthetic_points_type(),
-      &tiny_imagenet_type(),
+      &cifar10_type(),          &cifar100_type(),      &csv_type(),
+      &fashion_mnist_type(),    &idx_type(),           &image_folder_type(),
+      &image_pairs_type(),      &mnist_type(),         &synthetic_images_type(),
+      &synthetic_points_type(), &tiny_imagenet_type(),
   };
   return types;
 }
@@ -89,6 +83,32 @@ Stream stream_of(std::string_view name) {
   if (name == "never") return Stream::kNever;
   if (name == "memory") return Stream::kMemory;
   return name == "files" ? Stream::kFiles : Stream::kAuto;
+}
+
+DatasetInfo DatasetInfo::target_info() const {
+  DatasetInfo info = *this;
+  info.channels = target.channels;
+  info.height = target.height;
+  info.width = target.width;
+  info.mean.assign(static_cast<size_t>(target.channels), 0.0);
+  info.stddev.assign(static_cast<size_t>(target.channels), 1.0);
+  info.target = {};
+  return info;
+}
+
+std::vector<BatchField> fields_of(const DatasetInfo& info, int64_t batch, bool mixed_labels) {
+  std::vector<BatchField> fields = labelled_images(
+      {{batch, info.channels, info.height, info.width}}, info.classes, mixed_labels);
+  if (info.classes == 0) {
+    std::erase_if(fields,
+                  [](const BatchField& field) { return field.kind == FieldKind::kClasses; });
+  }
+  if (info.has_targets()) {
+    const auto& [channels, height, width] = info.target;
+    fields.push_back(
+        {std::string(kTargetsField), FieldKind::kImages, {{batch, channels, height, width}}});
+  }
+  return fields;
 }
 
 std::vector<std::string> numbered_classes(int64_t classes) {
@@ -125,6 +145,9 @@ Split selected(const Split& split, const std::vector<int64_t>& samples) {
   append(split.labels, some.labels);
   append(split.numbers, some.numbers);
   append(split.facts, some.facts);
+  if (split.targets) {
+    some.targets = std::make_shared<const Split>(selected(*split.targets, samples));
+  }
   if (split.read) {
     some.read = [read = split.read, samples](int64_t sample, uint8_t* to) {
       read(samples[static_cast<size_t>(sample)], to);

@@ -1,16 +1,18 @@
-// Data sets of labelled images, or of labelled numbers, in host memory; images in files of their own
-// may also stay there. data/batches.h makes batches of them.
+// Data sets of labelled images, of labelled numbers, or of pairs of images, in host memory; images in files
+// of their own may also stay there. data/batches.h makes batches of them.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/config.h"
+#include "core/field.h"
 #include "data/augment.h"
 #include "data/image.h"
 
@@ -25,12 +27,14 @@ struct ImageFacts {
 struct Split {
   int64_t count = 0;
   std::vector<uint8_t> images;  // count x channels x height x width, row-major
-  std::vector<int32_t> labels;  // count, each in [0, classes)
+  std::vector<int32_t> labels;  // count, each in [0, classes); all 0 without classes
   std::vector<float> numbers;   // instead of images, of the same sizes (DatasetInfo::numbers)
   /// Instead of images: writes those of one sample, in any thread. Throws DataError where its file
   /// cannot be read, or holds another image than when the data set was loaded.
   std::function<void(int64_t sample, uint8_t* to)> read = {};
   std::vector<ImageFacts> facts = {};  // of images in files of their own, in memory or not
+  /// Of pairs: as many images of DatasetInfo::target's sizes, which a network is to make of `images`.
+  std::shared_ptr<const Split> targets = {};
 };
 /// These samples, in this order.
 Split selected(const Split& split, const std::vector<int64_t>& samples);
@@ -48,7 +52,7 @@ struct DatasetInfo {
   int64_t channels = 0;
   int64_t height = 0;
   int64_t width = 0;
-  int64_t classes = 0;
+  int64_t classes = 0;  // 0: samples have no labels
   /// Of byte / 255, per channel; batches hold (byte / 255 - mean) / stddev. Of numbers: of the
   /// number itself. Empty before the data set is loaded: they are computed then.
   std::vector<double> mean;
@@ -59,7 +63,18 @@ struct DatasetInfo {
   bool numbers = false;
   Stream stream = Stream::kNever;
   Augment augment = {};  // of the training images
+  /// Of pairs: the sizes of the targets, which batches hold as byte / 255; 0 of other data sets.
+  struct Sizes {
+    int64_t channels = 0, height = 0, width = 0;
+  } target = {};
+
+  bool has_targets() const { return target.channels > 0; }
+  /// The targets as a data set by themselves.
+  DatasetInfo target_info() const;
 };
+/// What a batch of `info` has; labels are mixed where a training's augmentation mixes them.
+std::vector<BatchField> fields_of(const DatasetInfo& info, int64_t batch,
+                                  bool mixed_labels = false);
 /// "0", "1", ...: of a data set whose classes are numbers.
 std::vector<std::string> numbered_classes(int64_t classes);
 

@@ -11,6 +11,7 @@ const DatasetType& csv_type();
 const DatasetType& fashion_mnist_type();
 const DatasetType& idx_type();
 const DatasetType& image_folder_type();
+const DatasetType& image_pairs_type();
 const DatasetType& mnist_type();
 const DatasetType& synthetic_images_type();
 const DatasetType& synthetic_points_type();

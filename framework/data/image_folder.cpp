@@ -9,6 +9,7 @@
 #include "core/printable.h"
 #include "data/dataset_types.h"
 #include "data/image_set.h"
+#include "data/picture_folder.h"
 #include "data/validation_split.h"
 
 namespace duet {
@@ -16,45 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostDepth = 32;  // of folders; links may go round in a circle
-
-bool is_hidden(const fs::path& path) { return path.filename().string().starts_with("."); }
-
-std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
-  std::error_code error;
-  std::vector<fs::directory_entry> entries;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    if (!is_hidden(it->path())) entries.push_back(*it);
-  }
-  if (error) throw DataError(folder.string() + ": cannot be read: " + error.message());
-  std::sort(entries.begin(), entries.end());
-  return entries;
-}
-
-std::vector<std::string> classes_of(const fs::path& folder) {
-  std::vector<std::string> classes;
-  std::error_code ignored;
-  for (const fs::directory_entry& entry : entries_of(folder)) {
-    if (entry.is_directory(ignored)) classes.push_back(entry.path().filename().string());
-  }
-  return classes;
-}
-
-// The pictures of a folder first, then those of the folders in it.
-void collect(const fs::path& folder, int32_t label, int depth, std::vector<LabelledFile>& files) {
-  if (depth > kMostDepth) {
-    throw DataError(folder.string() + ": lies more than " + std::to_string(kMostDepth) +
-                    " folders deep; does a link go round in a circle?");
-  }
-  const std::vector<fs::directory_entry> entries = entries_of(folder);
-  std::error_code ignored;
-  for (const fs::directory_entry& entry : entries) {
-    if (entry.is_directory(ignored)) continue;
-    if (is_picture_name(entry.path())) files.push_back({entry.path(), label});
-  }
-  for (const fs::directory_entry& entry : entries) {
-    if (entry.is_directory(ignored)) collect(entry.path(), label, depth + 1, files);
-  }
+void add_pictures(const fs::path& folder, int32_t label, std::vector<LabelledFile>& files) {
+  for (const fs::path& file : pictures_below(folder)) files.push_back({file, label});
 }
 
 struct FolderKeys {
@@ -85,7 +49,7 @@ std::vector<LabelledFile> training_files(const fs::path& folder,
   std::vector<LabelledFile> files;
   for (size_t i = 0; i < classes.size(); ++i) {
     const size_t before = files.size();
-    collect(folder / classes[i], static_cast<int32_t>(i), 0, files);
+    add_pictures(folder / classes[i], static_cast<int32_t>(i), files);
     if (files.size() > before) continue;
     throw DataError((folder / classes[i]).string() +
                     ": no JPEG or PNG picture is in it; every folder is a class and needs some");
@@ -97,13 +61,13 @@ std::vector<LabelledFile> training_files(const fs::path& folder,
 std::vector<LabelledFile> validation_files(const fs::path& folder,
                                            const std::vector<std::string>& classes) {
   std::vector<LabelledFile> files;
-  for (const std::string& name : classes_of(folder)) {
+  for (const std::string& name : folders_in(folder)) {
     const auto found = std::find(classes.begin(), classes.end(), name);
     if (found == classes.end()) {
       throw DataError((folder / name).string() + ": is of no class of the training data" +
                       did_you_mean(name, classes));
     }
-    collect(folder / name, static_cast<int32_t>(found - classes.begin()), 0, files);
+    add_pictures(folder / name, static_cast<int32_t>(found - classes.begin()), files);
   }
   return files;
 }
@@ -115,7 +79,7 @@ Dataset load(const DatasetInfo& info, const FolderKeys& keys, const fs::path& da
   Dataset data{info};
   data.source = folder.string();
   const fs::path train = (folder / keys.train).lexically_normal();
-  data.class_names = classes_of(train);
+  data.class_names = folders_in(train);
   check_training_classes(train, data.class_names, info.classes);
   data.train = read_labelled_files(training_files(train, data.class_names), keys.rules, data);
   if (keys.validation) {

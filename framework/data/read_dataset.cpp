@@ -99,6 +99,7 @@ void compute_normalisation(Dataset& data) {
 
 // Classes that nothing can be learnt or known of.
 void look_for_classes(Dataset& data) {
+  if (data.classes == 0) return;
   const auto look = [&](const Split& split, const std::string& kind, const std::string& result) {
     std::vector<int64_t> counts(static_cast<size_t>(data.classes));
     for (const int32_t label : split.labels) ++counts[static_cast<size_t>(label)];
@@ -133,6 +134,13 @@ void check(const Dataset& data) {
   }
 }
 
+// What moves an image must move its target by as much, and nothing else may change it.
+void check_augment_of_pairs(ConfigReader& reader, Augment augment) {
+  augment.flip = 0;
+  if (!augment.any()) return;
+  reader.error("augment", "pairs of images can only be flipped (horizontal_flip)");
+}
+
 }  // namespace
 
 DatasetLoader read_dataset(const DatasetType& type, ConfigReader& reader) {
@@ -145,6 +153,7 @@ DatasetLoader read_dataset(const DatasetType& type, ConfigReader& reader) {
   } else {
     loader.info.augment =
         read_augment(reader, loader.info.channels, loader.info.height, loader.info.width);
+    if (loader.info.has_targets()) check_augment_of_pairs(reader, loader.info.augment);
   }
   for (const char* key : {"path", "dir", "folder", "root"}) {
     const auto& asked = reader.asked();

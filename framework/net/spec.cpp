@@ -209,6 +209,20 @@ std::vector<std::string> read_init_skip(ConfigReader& train) {
   return names;
 }
 
+// A val_accuracy, of which 0 is none, or {metric: NAME, value: NUMBER}.
+std::optional<TrainSpec::Goal> read_goal(ConfigReader& train) {
+  TrainSpec::Goal goal;
+  if (train.raw("goal")->kind != ConfigNode::Kind::kMap) {
+    goal.value = train.number("goal", {}, 0.0, 1.0);
+    return goal.value == 0.0 ? std::optional<TrainSpec::Goal>() : goal;
+  }
+  ConfigReader keys = train.map("goal");
+  goal.metric = keys.text("metric");
+  goal.value = keys.number("value", {}, -1e30, 1e30);
+  keys.finish();
+  return goal;
+}
+
 class LayersReader {
  public:
   LayersReader(ConfigNode& list, NetSpec& spec, ConfigErrors& errors)
@@ -399,7 +413,7 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
   // Keys that are not given are not written either: checkpoints from before there were any agree.
   // Which metrics there are depends on the layers (train/metrics.h).
   if (train.raw("best")) spec.train.best = train.text("best");
-  if (train.raw("goal")) spec.train.goal = train.number("goal", {}, 0.0, 1.0);
+  if (train.raw("goal")) spec.train.goal = read_goal(train);
   if (train.raw("init_from")) spec.train.init_from = train.text("init_from");
   if (train.raw("init_skip")) spec.train.init_skip = read_init_skip(train);
   if (train.raw("early_stopping")) {

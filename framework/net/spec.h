@@ -56,8 +56,13 @@ struct TrainSpec {
   int64_t epochs = 5;
   int64_t log_every = 100;            // steps between metric lines
   std::string best = "val_accuracy";  // the metric of the best checkpoint
-  double goal = 0.0;                  // the val_accuracy wanted; 0: none
-  std::string init_from;              // a checkpoint to begin with (train/initial_weights.h)
+  /// A metric and the value that is wanted of it.
+  struct Goal {
+    std::string metric = "val_accuracy";
+    double value = 0.0;
+  };
+  std::optional<Goal> goal;
+  std::string init_from;  // a checkpoint to begin with (train/initial_weights.h)
   std::vector<std::string> init_skip;
   /// A training ends when `metric` has not improved by more than min_delta for `patience` epochs.
   struct EarlyStopping {

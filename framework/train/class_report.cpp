@@ -73,7 +73,7 @@ json evaluation_json(const DatasetInfo& info, const Metrics& metrics) {
                        {"recall", share(found.recall())}});
   }
   json result = {{"images", metrics.rows}, {"classes", classes}};
-  for (const auto& [name, value] : metrics.values("val_")) result[name] = value;
+  for (const Metrics::Value& each : metrics.values("val_")) result[each.name] = each.value;
   for (auto row = metrics.confusion.begin(); row != metrics.confusion.end();
        row += static_cast<ptrdiff_t>(classes.size())) {
     result["confusion"].push_back(

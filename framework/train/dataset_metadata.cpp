@@ -45,11 +45,11 @@ class Fields {
     if (right) return at(key).get<std::vector<double>>();
     fail(key, std::to_string(count) + (positive ? " positive numbers" : " numbers"));
   }
-  // A list of texts, at least one.
+  // A list of texts.
   std::vector<std::string> texts(const char* key) const {
     const json& list = at(key);
     const bool right =
-        list.is_array() && !list.empty() &&
+        list.is_array() &&
         std::all_of(list.begin(), list.end(), [](const json& value) { return value.is_string(); });
     if (right) return list.get<std::vector<std::string>>();
     fail(key, "a list of names");

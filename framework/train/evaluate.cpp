@@ -55,17 +55,10 @@ void evaluate(const fs::path& checkpoint, Setup& setup, const EvaluateOptions& o
                            {"checkpoint", checkpoint.string()},
                            {"images_per_second", rate}};
   result.update(evaluation_json(data, metrics));
-  const std::string top5 =
-      std::isnan(metrics.top5) ? "" : fmt::format(", top-5 {:.2f}%", 100.0 * metrics.top5);
-  std::string parts;
-  for (const auto& [name, value] : metrics.parts) {
-    if (!larger_is_better(name)) parts += fmt::format(" ({} {:.4f})", name, value);
-  }
-  const std::string text =
-      fmt::format("{}: validation loss {:.4f}{}, accuracy {:.2f}% of {} images{}, {} images/s\n{}",
-                  checkpoint.string(), metrics.loss, parts, 100.0 * metrics.accuracy,
-                  format_count(metrics.rows), top5, format_count(std::llround(rate)),
-                  classes_text(data, metrics));
+  const std::string text = fmt::format("{}: validation {} of {} images, {} images/s\n{}",
+                                       checkpoint.string(), values_text(metrics, ", "),
+                                       format_count(metrics.rows), format_count(std::llround(rate)),
+                                       metrics.classes.empty() ? "" : classes_text(data, metrics));
   std::fputs(options.json ? (json_text(result) + "\n").c_str() : text.c_str(), stdout);
 }
 

@@ -6,19 +6,28 @@
 
 namespace duet {
 
+namespace {
+
+// Classes are counted if the last loss reads labels.
+size_t counts_bytes(const Net& net) {
+  if (!net.losses().back().node->layer->takes_labels()) return 0;
+  return static_cast<size_t>(ClassCounts{net.output().desc.shape[1]}.size()) * sizeof(uint64_t);
+}
+
+}  // namespace
+
 Evaluation::Evaluation(Net& net, const DatasetInfo& info, const Split& split)
     : net_(net),
       context_(net.context()),
       batches_(context_, info, split, {.batch = net.input().desc.shape[0], .stream = info.stream}),
       state_(context_.device(), sizeof(StepState)),
-      counts_(context_.device(),
-              static_cast<size_t>(ClassCounts{outputs().desc.shape[1]}.size()) * sizeof(uint64_t)),
+      counts_(context_.device(), counts_bytes(net)),
       totals_(net) {
   restart();
   const uint64_t* number = &device_state()->step;
   const auto gather = [this, number](bool step_rests) {
     return gather_operation(
-        [=, this] { batches_.gather(context_, number, net_.input(), net_.labels(), step_rests); });
+        [=, this] { batches_.gather(context_, number, batch_of(net_), step_rests); });
   };
   program_.push_back(gather(false));
   inference_.push_back(gather(true));
@@ -30,6 +39,7 @@ Evaluation::Evaluation(Net& net, const DatasetInfo& info, const Split& split)
   }
   program_.push_back(advance_operation([this] {
     totals_.queue();
+    if (!counts_.data()) return advance(context_, device_state(), totals_.end());
     count_classes(context_, outputs(), net_.labels(), static_cast<uint64_t*>(counts_.data()),
                   device_state(), totals_.end());
   }));
@@ -59,6 +69,7 @@ Metrics Evaluation::run() {
   restart();
   step(batches_.per_epoch());
   Metrics metrics = this->metrics();
+  if (!counts_.data()) return metrics;
   const ClassCounts at{outputs().desc.shape[1]};
   std::vector<uint64_t> counts(static_cast<size_t>(at.size()));
   copy_bytes(counts.data(), Device::kCpu, counts_.data(), context_.device(), counts_.bytes());

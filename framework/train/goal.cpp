@@ -19,17 +19,24 @@ bool Goal::watch(const json& epoch) {
   done_ += follows ? number("seconds") + number("evaluation_seconds")
                    : std::numeric_limits<double>::quiet_NaN();
   watched_ = static_cast<int64_t>(each);
-  if (val_accuracy_ == 0.0 || epoch_ > 0 || !(number("val_accuracy") >= val_accuracy_)) {
-    return false;
-  }
+  if (!wanted_ || epoch_ > 0) return false;
+  const double value = number(wanted_->metric.c_str());
+  const bool reached = larger_ ? value >= wanted_->value : value <= wanted_->value;
+  if (!reached) return false;
   epoch_ = watched_;
   seconds_ = done_;
   return true;
 }
 
 json Goal::to_json() const {
-  if (val_accuracy_ == 0.0) return {};
-  json object = {{"val_accuracy", val_accuracy_}, {"epoch", nullptr}, {"seconds", nullptr}};
+  if (!wanted_) return {};
+  json object = {{"epoch", nullptr}, {"seconds", nullptr}};
+  if (wanted_->metric == "val_accuracy") {
+    object["val_accuracy"] = wanted_->value;
+  } else {
+    object["metric"] = wanted_->metric;
+    object["value"] = wanted_->value;
+  }
   if (epoch_ > 0) {
     object["epoch"] = epoch_;
     if (!std::isnan(seconds_)) object["seconds"] = seconds_;

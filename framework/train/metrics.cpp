@@ -1,5 +1,7 @@
 #include "train/metrics.h"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <cmath>
 
 namespace duet {
@@ -14,36 +16,66 @@ double ClassMetrics::recall() const {
 
 Metrics::Values Metrics::values(const std::string& prefix) const {
   Values all = {{prefix + "loss", loss}};
-  if (!std::isnan(accuracy)) all.emplace_back(prefix + "accuracy", accuracy);
-  if (!std::isnan(top5)) all.emplace_back(prefix + "top5", top5);
-  for (const auto& [name, value] : parts) all.emplace_back(prefix + name, value);
+  if (!std::isnan(accuracy)) all.push_back({prefix + "accuracy", accuracy, true});
+  if (!std::isnan(top5)) all.push_back({prefix + "top5", top5, true});
+  for (const Value& part : parts) all.push_back({prefix + part.name, part.value, part.is_share});
   return all;
 }
 
-std::vector<std::string> metric_names(const std::vector<ResolvedLayer>& layers) {
-  std::vector<std::string> names = {"loss"}, parts;
+namespace {
+
+std::string value_text(double value, bool is_share) {
+  return is_share ? fmt::format("{:.2f}%", 100.0 * value) : fmt::format("{:.4f}", value);
+}
+
+}  // namespace
+
+std::string values_text(const Metrics& metrics, const std::string& separator) {
+  std::string text;
+  for (const Metrics::Value& each : metrics.values()) {
+    text +=
+        (text.empty() ? "" : separator) + each.name + " " + value_text(each.value, each.is_share);
+  }
+  return text;
+}
+
+std::string MetricInfo::text(double value) const {
+  return name + " " + value_text(value, is_share);
+}
+
+std::vector<MetricInfo> metrics_of(const std::vector<ResolvedLayer>& layers) {
+  std::vector<MetricInfo> metrics = {{"loss"}}, parts, measured;
   int losses = 0;
   bool labels = false, top5 = false;
   for (const ResolvedLayer& layer : layers) {
     if (!layer.layer->is_loss()) continue;
     ++losses;
-    parts.push_back(layer.name);
-    if (!layer.layer->takes_labels()) continue;
-    parts.push_back(layer.name + "_accuracy");
-    labels = true;
+    parts.push_back({layer.name});
+    labels = layer.layer->takes_labels();
+    if (!labels) continue;
+    parts.push_back({layer.name + "_accuracy", true, true});
     top5 = layer.layer->inputs()[0].shape[1] > 5;
   }
-  if (labels) names.push_back("accuracy");
-  if (losses > 1) names.insert(names.end(), parts.begin(), parts.end());
-  std::vector<std::string> all;
-  for (const std::string& name : names) all.push_back("val_" + name);
-  if (top5) all.push_back("val_top5");
-  for (const std::string& name : names) all.push_back("train_" + name);
+  if (labels) metrics.push_back({"accuracy", true, true});
+  if (losses > 1) metrics.insert(metrics.end(), parts.begin(), parts.end());
+  metrics.insert(metrics.end(), measured.begin(), measured.end());
+  std::vector<MetricInfo> all;
+  for (const char* prefix : {"val_", "train_"}) {
+    for (MetricInfo metric : metrics) {
+      metric.name = prefix + metric.name;
+      all.push_back(std::move(metric));
+    }
+    if (labels && top5 && all.front().name.starts_with(prefix))
+      all.push_back({"val_top5", true, true});
+  }
   return all;
 }
 
-bool larger_is_better(const std::string& name) {
-  return name.ends_with("accuracy") || name.ends_with("top5");
+const MetricInfo* find_metric(const std::vector<MetricInfo>& metrics, const std::string& name) {
+  for (const MetricInfo& metric : metrics) {
+    if (metric.name == name) return &metric;
+  }
+  return nullptr;
 }
 
 }  // namespace duet

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <limits>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "net/resolve.h"
@@ -24,12 +23,18 @@ struct ClassMetrics {
 /// Means over the rows counted; that of a loss by their weights, if it has class weights.
 struct Metrics {
   static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-  using Values = std::vector<std::pair<std::string, double>>;
+  struct Value {
+    std::string name;
+    double value;
+    bool is_share = false;  // from 0 to 1, told as a percentage
+  };
+  using Values = std::vector<Value>;
 
   double loss = 0.0;        // the objective
-  double accuracy = kNone;  // kNone without labels; of several losses the last that takes labels
+  double accuracy = kNone;  // kNone if the last loss takes no labels
   int64_t rows = 0;
-  /// Of several losses: each by the name of its layer, and "<layer>_accuracy" of those that take labels.
+  /// Of several losses: each by the name of its layer, and "<layer>_accuracy" of those that take labels. And
+  /// each metric by the name of its layer.
   Values parts = {};
   // Of an evaluation:
   double top5 =
@@ -40,12 +45,24 @@ struct Metrics {
   std::vector<int64_t> confusion = {};
 
   /// All that there are: "loss", "accuracy", "top5" and `parts`, with `prefix` before each name.
-  Values values(const std::string& prefix) const;
+  Values values(const std::string& prefix = "") const;
 };
 
-/// The names that `train.best` and its likes know of a network: "val_loss", "train_accuracy", ....
-std::vector<std::string> metric_names(const std::vector<ResolvedLayer>& layers);
-/// Of two values the larger is the better one; of losses the smaller. `name` is one of metric_names().
-bool larger_is_better(const std::string& name);
+/// "loss 0.4312 accuracy 85.12% aux 0.7000"
+std::string values_text(const Metrics& metrics, const std::string& separator = " ");
+
+/// What `train.best` and its likes can name.
+struct MetricInfo {
+  std::string name;               // "val_loss", "train_accuracy", "val_<layer>"
+  bool larger_is_better = false;  // not so of losses
+  bool is_share = false;          // Metrics::Value::is_share
+
+  /// "val_loss 0.4312", "val_accuracy 85.12%"
+  std::string text(double value) const;
+};
+/// Those of a network.
+std::vector<MetricInfo> metrics_of(const std::vector<ResolvedLayer>& layers);
+/// nullptr if there is none of that name.
+const MetricInfo* find_metric(const std::vector<MetricInfo>& metrics, const std::string& name);
 
 }  // namespace duet

@@ -128,6 +128,123 @@ json json_of(const Pictures& pictures, const DatasetInfo& info,
   return images;
 }
 
+// What the last loss reads.
+const TensorDesc& result_of(const std::vector<ResolvedLayer>& layers) {
+  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+    if (layer->layer->is_loss()) return layer->layer->inputs()[0];
+  }
+  return layers.back().layer->outputs()[0];
+}
+
+bool makes_pictures(const Setup& setup) {
+  const Shape& shape = result_of(setup.layers).shape;
+  return shape.rank() == 4 && (shape[1] == 1 || shape[1] == 3);
+}
+
+// The network of that checkpoint on images of other sizes.
+void resize_network(Trained& trained, const DatasetInfo& info) {
+  Setup& setup = trained.setup;
+  ConfigErrors errors(trained.checkpoint.string());
+  const NetSpec& spec = setup.folded ? setup.folded->spec : setup.spec;
+  setup.layers = resolve(spec, fields_of(info, 1), errors, false);
+  errors.raise_if_any();
+}
+
+void check_parameters(const std::vector<ResolvedLayer>& layers, const Weights& weights,
+                      const std::string& picture) {
+  size_t number = 0;
+  for (const ResolvedLayer& layer : layers) {
+    for (const ParameterSpec& parameter : layer.layer->parameters()) {
+      if (weights.parameters().at(number++).spec.desc == parameter.desc) continue;
+      throw ConfigError(picture + ": the weights of layer " + layer.name +
+                        " are of one size of image, and this picture has another; scale it to "
+                        "data.patch");
+    }
+  }
+}
+
+// As a network of `info` takes it, channel by channel.
+std::vector<uint8_t> planes_of(const Image& image) {
+  std::vector<uint8_t> planes;
+  for (int64_t c = 0; c < image.channels; ++c) {
+    for (size_t i = static_cast<size_t>(c); i < image.pixels.size();
+         i += static_cast<size_t>(image.channels)) {
+      planes.push_back(image.pixels[i]);
+    }
+  }
+  return planes;
+}
+
+Image picture_of(const std::vector<float>& values, const Shape& shape) {
+  Image image{shape[2], shape[3], shape[1], std::vector<uint8_t>(values.size())};
+  const auto pixels = static_cast<size_t>(image.height * image.width);
+  const auto channels = static_cast<size_t>(image.channels);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double byte = std::round(255.0 * static_cast<double>(values[i]));
+    image.pixels[i % pixels * channels + i / pixels] =
+        static_cast<uint8_t>(std::clamp(byte, 0.0, 255.0));
+  }
+  return image;
+}
+
+// OUT/name.png for each picture, which no two of them share.
+std::vector<NamedFile> picture_files(const PredictOptions& options) {
+  if (options.out.empty()) {
+    throw ConfigError("the network makes pictures; name a folder for them: --out DIR");
+  }
+  std::vector<NamedFile> outputs, inputs;
+  for (const std::string& image : options.images) {
+    inputs.push_back({"image " + image, image});
+    const fs::path name = fs::path(image).stem().string() + ".png";
+    outputs.push_back({"--out", (fs::path(options.out) / name).string()});
+  }
+  check_outputs(outputs, inputs);
+  return outputs;
+}
+
+void predict_pictures(Trained& trained, DatasetInfo info, const PredictOptions& options) {
+  Setup& setup = trained.setup;
+  const std::vector<NamedFile> files = picture_files(options);
+  const int64_t scale = info.has_targets() ? info.target.height / info.height : 1;
+  Context context(device_of(setup.spec));
+  context.set_workspace_limit(workspace_limit(setup.spec));
+  Weights weights = load_weights(trained.checkpoint, setup, context.device(),
+                                 {.config = write_yaml(setup.config)});
+  json made = json::array();
+  for (size_t i = 0; i < files.size(); ++i) {
+    const Image read = read_image_file(options.images[i]);
+    const Image image = info.channels == 1 ? to_grey(read) : to_rgb(read);
+    info.height = image.height;
+    info.width = image.width;
+    if (info.has_targets()) {
+      info.target.height = scale * image.height;
+      info.target.width = scale * image.width;
+    }
+    resize_network(trained, info);
+    check_parameters(setup.layers, weights, options.images[i]);
+    choose_implementations(setup, context, false);
+    Predictor predictor(setup.layers, weights, context);
+    const std::vector<float> values = predictor.logits(info, planes_of(image));
+    if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) {
+      throw RunError(trained.checkpoint.string() + ": what the network makes of " +
+                     options.images[i] + " is not finite");
+    }
+    const Image picture = picture_of(values, predictor.output().shape);
+    write_file(files[i].file, png_of(picture));
+    made.push_back({{"image", options.images[i]},
+                    {"picture", files[i].file},
+                    {"height", picture.height},
+                    {"width", picture.width}});
+    if (!options.json) std::printf("%s\n", files[i].file.c_str());
+  }
+  if (!options.json) return;
+  const json result = {{"name", setup.spec.name},
+                       {"backend", setup.spec.backend.name},
+                       {"checkpoint", trained.checkpoint.string()},
+                       {"images", made}};
+  std::printf("%s\n", json_text(result).c_str());
+}
+
 }  // namespace
 
 void run_predict(const PredictOptions& options) {
@@ -137,6 +254,10 @@ void run_predict(const PredictOptions& options) {
     throw ConfigError(trained.checkpoint.string() +
                       ": does not say how images are normalised, and the configuration does not "
                       "either; give data.mean and data.stddev");
+  }
+  if (makes_pictures(trained.setup)) return predict_pictures(trained, dataset, options);
+  if (!options.out.empty()) {
+    throw ConfigError("--out: is of networks that make pictures, and this one tells classes");
   }
   const Pictures pictures =
       read_pictures(options.images, dataset, options.resize, trained.setup.dataset.fit);

@@ -14,10 +14,13 @@ struct PredictOptions {
   int64_t top = 3;                  // classes of each image, the likeliest first
   bool resize = false;
   std::string activations;  // folder for pictures of what layers make of each image; empty: none
+  std::string out;          // folder for the pictures that the network makes
   bool json = false;        // one JSON object instead of a table
 };
 
-/// Prints the likeliest classes of each image to standard output. Throws duet::Error.
+/// Prints the likeliest classes of each image to standard output. Of a network that makes pictures (whose last loss
+/// reads images of 1 or 3 channels) it writes them as PNG files instead: of FOLDER/name.jpg, in its own size, to
+/// OUT/name.png; a value v of the network becomes the byte round(255 v), clamped. Throws duet::Error.
 void run_predict(const PredictOptions& options);
 
 }  // namespace duet

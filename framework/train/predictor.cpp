@@ -9,6 +9,22 @@
 
 namespace duet {
 
+namespace {
+
+// Image n of a tensor N x C x H x W, whatever its layout: channel by channel.
+std::vector<float> image_of(const std::vector<double>& all, const TensorDesc& desc, int64_t n) {
+  const int64_t c = desc.shape[1], pixels = desc.shape[2] * desc.shape[3];
+  const bool channels_last = desc.layout == Layout::kNHWC;
+  std::vector<float> values;
+  for (int64_t i = 0; i < c * pixels; ++i) {
+    const int64_t within = channels_last ? i % pixels * c + i / pixels : i;
+    values.push_back(static_cast<float>(all[static_cast<size_t>(n * c * pixels + within)]));
+  }
+  return values;
+}
+
+}  // namespace
+
 Predictor::Predictor(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& context)
     : context_(context), net_(without_losses(layers), weights, context, Net::Mode::kInference) {}
 
@@ -28,16 +44,10 @@ void Predictor::infer(const uint64_t* step, int64_t first, int64_t count, const 
     net_.run(call, step, false);
     const Tensor& y = call.node->tensors.y[0];
     if (y.desc.shape.rank() != 4) continue;
-    const int64_t c = y.desc.shape[1], h = y.desc.shape[2], w = y.desc.shape[3];
-    const bool channels_last = y.desc.layout == Layout::kNHWC;
+    const Shape& s = y.desc.shape;
     const std::vector<double> all = values_of(y, context_.device());
     for (int64_t n = 0; n < count; ++n) {
-      std::vector<float> values;
-      for (int64_t i = 0; i < c * h * w; ++i) {
-        const int64_t within = channels_last ? i % (h * w) * c + i / (h * w) : i;
-        values.push_back(static_cast<float>(all[static_cast<size_t>(n * c * h * w + within)]));
-      }
-      observe(first + n, call.node->name, {c, h, w}, values);
+      observe(first + n, call.node->name, {s[1], s[2], s[3]}, image_of(all, y.desc, n));
     }
   }
 }
@@ -47,18 +57,16 @@ std::vector<float> Predictor::logits(const DatasetInfo& info, std::vector<uint8_
   const auto count =
       static_cast<int64_t>(images.size()) / (info.channels * info.height * info.width);
   const int64_t batch = net_.input().desc.shape[0];
-  const int64_t classes = net_.output().elements() / batch;
+  const int64_t outputs = net_.output().elements() / batch;
   const Split split{count, std::move(images), std::vector<int32_t>(static_cast<size_t>(count))};
   const Batches batches(context_, info, split, {.batch = batch});
   const Device device = context_.device();
-  const Buffer labels(device, static_cast<size_t>(batch) * sizeof(int32_t));
   const Buffer step(device, sizeof(uint64_t));
-  std::vector<float> logits(static_cast<size_t>(batches.per_epoch() * batch * classes));
+  std::vector<float> logits(static_cast<size_t>(batches.per_epoch() * batch * outputs));
   for (int64_t i = 0; i < batches.per_epoch(); ++i) {
     const auto number = static_cast<uint64_t>(i);
     copy_bytes(step.data(), device, &number, Device::kCpu, sizeof number);
-    batches.gather(context_, static_cast<const uint64_t*>(step.data()), net_.input(),
-                   {{{batch}, DType::kInt32}, labels.data()});
+    batches.gather(context_, static_cast<const uint64_t*>(step.data()), {.images = net_.input()});
     if (observe) {
       infer(static_cast<const uint64_t*>(step.data()), i * batch,
             std::min(batch, count - i * batch), observe);
@@ -66,9 +74,17 @@ std::vector<float> Predictor::logits(const DatasetInfo& info, std::vector<uint8_
       infer();
     }
     const std::vector<double> values = values_of(net_.output(), device);
-    std::copy(values.begin(), values.end(), logits.begin() + i * batch * classes);
+    auto to = logits.begin() + i * batch * outputs;
+    if (output().shape.rank() == 4) {
+      for (int64_t n = 0; n < batch; ++n) {
+        const std::vector<float> image = image_of(values, output(), n);
+        to = std::copy(image.begin(), image.end(), to);
+      }
+    } else {
+      std::copy(values.begin(), values.end(), to);
+    }
   }
-  logits.resize(static_cast<size_t>(count * classes));  // without the blank rows at the end
+  logits.resize(static_cast<size_t>(count * outputs));  // without the blank rows at the end
   return logits;
 }
 

@@ -1,4 +1,4 @@
-// A trained network on images without labels: its outputs before the loss.
+// A trained network on images alone: what it makes of them before its losses.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,10 @@ class Predictor {
   /// at a time. `weights` and `context` must outlive this.
   Predictor(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& context);
 
+  /// Of a batch.
+  const TensorDesc& output() const { return net_.output().desc; }
   /// What the network makes of `images` (count x info.channels x info.height x info.width bytes),
-  /// before softmax: count x classes. Normalises as `info` says. A row depends on its image and on
+  /// before softmax: count x classes, or count x channels x height x width of images. Normalises as `info` says. A row depends on its image and on
   /// its place in a batch, which is always full, not on the other images.
   std::vector<float> logits(const DatasetInfo& info, std::vector<uint8_t> images) {
     return logits(info, std::move(images), {});

@@ -69,9 +69,11 @@ int64_t epochs_of(const ConfigNode& config) {
   return ConfigReader(train, "train", ignored).integer("epochs", TrainSpec().epochs);
 }
 
-// What the network does not have cannot be watched.
-void check_metrics(const Setup& setup, ConfigErrors& errors) {
-  const std::vector<std::string> known = metric_names(setup.layers);
+// What the network does not have cannot be watched. The best epoch of one without an accuracy is that of the
+// least loss.
+void check_metrics(Setup& setup, ConfigErrors& errors) {
+  std::vector<std::string> known;
+  for (const MetricInfo& metric : metrics_of(setup.layers)) known.push_back(metric.name);
   const ConfigNode* train = setup.config.find("train");
   const auto check = [&](const ConfigNode* map, const char* key, const std::string& place) {
     const ConfigNode* value = map ? map->find(key) : nullptr;
@@ -83,6 +85,20 @@ void check_metrics(const Setup& setup, ConfigErrors& errors) {
     errors.add(value->mark, "train: " + place + key + ": " + why + "; there are: " + join(known));
   };
   check(train, "best", "");
+  if (!train->find("best") &&
+      std::find(known.begin(), known.end(), "val_accuracy") == known.end()) {
+    setup.spec.train.best = "val_loss";
+  }
+  if (const ConfigNode* goal = train->find("goal"); setup.spec.train.goal) {
+    if (goal->kind == ConfigNode::Kind::kMap) {
+      check(goal, "metric", "goal: ");
+    } else if (std::find(known.begin(), known.end(), "val_accuracy") == known.end()) {
+      errors.add(goal->mark,
+                 "train: goal: the network has no val_accuracy; name another metric: "
+                 "{metric: NAME, value: NUMBER}; there are: " +
+                     join(known));
+    }
+  }
   check(train->find("early_stopping"), "metric", "early_stopping: ");
 }
 
@@ -163,8 +179,7 @@ Setup read_setup(ConfigNode config, const SetupOptions& options) {
         read_schedule(schedule, options.part_of_run ? file_epochs : setup.spec.train.epochs);
   }
   if (shape_known && !setup.spec.layers.empty()) {
-    const TensorDesc input{{setup.spec.data.batch, info.channels, info.height, info.width}};
-    const auto fields = labelled_images(input, info.classes, setup.spec.data.mixed_labels);
+    const auto fields = fields_of(info, setup.spec.data.batch, setup.spec.data.mixed_labels);
     setup.layers = resolve(setup.spec, fields, errors, options.training);
     if (setup.spec.fold_norms && !options.training && errors.empty()) {
       setup.trained_layers = std::move(setup.layers);

@@ -28,11 +28,12 @@ Metrics StepTotals::metrics(const StepState& state) const {
   for (const Net::Loss& loss : net_.losses()) {
     const double mean = total->mean();
     metrics.loss += static_cast<double>(loss.weight) * mean;
-    metrics.parts.emplace_back(loss.node->name, mean);
+    metrics.parts.push_back({loss.node->name, mean});
+    metrics.accuracy = Metrics::kNone;
     if (loss.node->layer->takes_labels()) {
       ++total;
       metrics.accuracy = total->mean();
-      metrics.parts.emplace_back(loss.node->name + "_accuracy", metrics.accuracy);
+      metrics.parts.push_back({loss.node->name + "_accuracy", metrics.accuracy, true});
     }
     metrics.rows = static_cast<int64_t>(total->weight);
     ++total;

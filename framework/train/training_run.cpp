@@ -51,28 +51,14 @@ double seconds_since_process_start() {
 // The same number in as few digits as tell it from other floats: 0.1, not 0.10000000149.
 double shortest(float value) { return read_number(fmt::format("{}", value).c_str()); }
 
-std::string percent(double fraction) { return fmt::format("{:.2f}%", 100.0 * fraction); }
-
 // The value of a metric of an epoch's line; a larger score is better.
-double score_of(const std::string& metric, const json& epoch) {
-  const double value = epoch.at(metric);
-  return larger_is_better(metric) ? value : -value;
+double score_of(const MetricInfo& metric, const json& epoch) {
+  const double value = epoch.at(metric.name);
+  return metric.larger_is_better ? value : -value;
 }
 
-// "loss 0.4312 accuracy 85.12%"
-std::string values_text(const Metrics& metrics) {
-  std::string text = fmt::format("loss {:.4f}", metrics.loss);
-  if (!std::isnan(metrics.accuracy)) text += " accuracy " + percent(metrics.accuracy);
-  for (const auto& [name, value] : metrics.parts) {
-    text +=
-        " " + name + " " + (larger_is_better(name) ? percent(value) : fmt::format("{:.4f}", value));
-  }
-  return text;
-}
-
-std::string score_text(const std::string& metric, double score) {
-  if (!larger_is_better(metric)) return fmt::format("{} {:.4f}", metric, -score);
-  return metric + " " + percent(score);
+std::string score_text(const MetricInfo& metric, double score) {
+  return metric.text(metric.larger_is_better ? score : -score);
 }
 
 }  // namespace
@@ -88,7 +74,9 @@ TrainingRun::TrainingRun(const TrainerOptions& options, const Setup& setup, cons
       spec_(setup.spec),
       data_(data),
       training_(training),
-      goal_(setup.spec.train.goal) {}
+      metrics_(metrics_of(setup.layers)),
+      goal_(spec_.train.goal,
+            spec_.train.goal ? find_metric(metrics_, spec_.train.goal->metric) : nullptr) {}
 
 int TrainingRun::run(std::optional<RunFolder> folder, const fs::path& checkpoint) {
   const TrainSpec::EarlyStopping& stopping = spec_.train.early_stopping;
@@ -186,7 +174,8 @@ void TrainingRun::start_folder(const fs::path& checkpoint) {
     const double best = best_score_of(folder_->best(), training_, info_.best_metric);
     if (best < info_.best_score) {
       spdlog::warn("{} does not hold the best epoch so far ({}); from here on the best is kept",
-                   folder_->best().string(), score_text(info_.best_metric, info_.best_score));
+                   folder_->best().string(),
+                   score_text(metric(info_.best_metric), info_.best_score));
       info_.best_score = best;
     }
     // Before metrics are removed, which the last checkpoint must not be ahead of.
@@ -389,13 +378,13 @@ void TrainingRun::finish_epoch(int64_t epoch) {
   check_finite(validation, epoch);
   if (goal_.watch(summary_)) {
     spdlog::info(
-        "reached the goal of {}{}", percent(spec_.train.goal),
+        "reached the goal of {}{}", metric(spec_.train.goal->metric).text(spec_.train.goal->value),
         std::isnan(goal_.seconds()) ? "" : fmt::format(" after {:.1f} s", goal_.seconds()));
     write_run_json();
   }
   training_.clear_totals();
   watch_for_the_end();
-  const double score = score_of(info_.best_metric, summary_);
+  const double score = score_of(metric(info_.best_metric), summary_);
   if (score > info_.best_score) {
     info_.best_score = score;
     // Before the last one, which says by its best score that these are there: a run that is
@@ -409,13 +398,19 @@ void TrainingRun::finish_epoch(int64_t epoch) {
 }
 
 void TrainingRun::add_values(const Metrics::Values& values) {
-  for (const auto& [name, value] : values) summary_[name] = value;
+  for (const Metrics::Value& each : values) summary_[each.name] = each.value;
+}
+
+const MetricInfo& TrainingRun::metric(const std::string& name) const {
+  const MetricInfo* const found = find_metric(metrics_, name);
+  if (!found) throw std::logic_error("the network has no metric " + name);
+  return *found;
 }
 
 void TrainingRun::watch_for_the_end() {
   const TrainSpec::EarlyStopping& stopping = spec_.train.early_stopping;
   if (stopping.patience == 0) return;
-  const double score = score_of(stopping.metric, summary_);
+  const double score = score_of(metric(stopping.metric), summary_);
   const bool improved = score > info_.stopping_score + stopping.min_delta;
   if (improved) info_.stopping_score = score;
   info_.stopping_epochs = improved ? 0 : info_.stopping_epochs + 1;

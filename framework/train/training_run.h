@@ -56,6 +56,8 @@ class TrainingRun {
   void check_finite(const Metrics& validation, int64_t epoch) const;
   /// To the line of the epoch.
   void add_values(const Metrics::Values& values);
+  /// REQUIRES: it is one of the network's.
+  const MetricInfo& metric(const std::string& name) const;
   void save(const std::filesystem::path& path);
   StepState checked_state();
   void print_summary(bool interrupted);
@@ -71,8 +73,9 @@ class TrainingRun {
   RunPosition position_;  // where it was resumed
   std::string saved_;     // the last good checkpoint
   nlohmann::json summary_ = nlohmann::json::object();
-  Elapsed watch_;          // from the first step
-  bool finished_ = false;  // the training has come to its end
+  Elapsed watch_;                          // from the first step
+  bool finished_ = false;                  // the training has come to its end
+  const std::vector<MetricInfo> metrics_;  // of the network
   Goal goal_;
   double startup_seconds_ = 0.0;
   double epoch_seconds_ = 0.0, train_seconds_ = 0.0;

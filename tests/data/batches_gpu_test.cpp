@@ -33,8 +33,8 @@ struct BatchesArm {
     fill_bytes(labels.data(), labels.device(), 0x77, labels.bytes());
   }
   void gather() {
-    batches.gather(context, static_cast<const uint64_t*>(step.data()), {x_desc, x.data()},
-                   {labels_desc, labels.data()});
+    batches.gather(context, static_cast<const uint64_t*>(step.data()),
+                   {.images = {x_desc, x.data()}, .labels = {labels_desc, labels.data()}});
   }
   // Pixels and labels as bits.
   std::vector<uint16_t> result() {

@@ -29,8 +29,9 @@ Batch gather(const Batches& batches, Context& context, const DatasetInfo& info, 
   const TensorDesc labels = labels_desc(batches.batch(), mixed);
   Batch batch{std::vector<float>(static_cast<size_t>(shape.elements()), NAN),
               std::vector<int32_t>(static_cast<size_t>(labels.elements()), -7)};
-  batches.gather(context, &step, {{shape, DType::kFloat32, layout}, batch.x.data()},
-                 {labels, batch.labels.data()});
+  batches.gather(context, &step,
+                 {.images = {{shape, DType::kFloat32, layout}, batch.x.data()},
+                  .labels = {labels, batch.labels.data()}});
   return batch;
 }
 
@@ -66,8 +67,9 @@ TEST(Batches, InBfloat16AreRoundedOnceMore) {
     const Batch wide = gather(batches, context, info, step, layout);
     std::vector<bfloat16> x(wide.x.size());
     std::vector<int32_t> labels(8);
-    batches.gather(context, &step, {{{8, 3, 5, 4}, DType::kBFloat16, layout}, x.data()},
-                   {{{8}, DType::kInt32}, labels.data()});
+    batches.gather(context, &step,
+                   {.images = {{{8, 3, 5, 4}, DType::kBFloat16, layout}, x.data()},
+                    .labels = {{{8}, DType::kInt32}, labels.data()}});
     EXPECT_EQ(labels, wide.labels);
     for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(x[i].bits, bfloat16(wide.x[i]).bits) << i;
   }

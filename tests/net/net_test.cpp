@@ -203,19 +203,21 @@ layers:
   }
   const Metrics metrics = training.totals().metrics(training.state());
   ASSERT_EQ(metrics.parts.size(), 4u);
-  EXPECT_EQ(metrics.parts[0].first, "aux");
-  EXPECT_EQ(metrics.parts[1].first, "aux_accuracy");
-  EXPECT_EQ(metrics.parts[2].first, "main");
-  EXPECT_EQ(metrics.parts[3].second, metrics.accuracy);
-  EXPECT_NEAR(metrics.loss, 0.25 * metrics.parts[0].second + metrics.parts[2].second, 1e-12);
+  EXPECT_EQ(metrics.parts[0].name, "aux");
+  EXPECT_EQ(metrics.parts[1].name, "aux_accuracy");
+  EXPECT_EQ(metrics.parts[2].name, "main");
+  EXPECT_EQ(metrics.parts[3].value, metrics.accuracy);
+  EXPECT_NEAR(metrics.loss, 0.25 * metrics.parts[0].value + metrics.parts[2].value, 1e-12);
   EXPECT_EQ(metrics.rows, 400);
   const Metrics evaluated = training.evaluate();
   EXPECT_EQ(evaluated.rows, 250);
   EXPECT_EQ(evaluated.classes.size(), 10u);  // of the last loss
-  const auto names = metric_names(t.network.layers);
+  const std::vector<MetricInfo> known = metrics_of(t.network.layers);
   for (const char* name : {"val_loss", "val_accuracy", "val_aux", "train_aux", "val_aux_accuracy",
                            "train_main", "val_top5"}) {
-    EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
+    const MetricInfo* const metric = find_metric(known, name);
+    ASSERT_TRUE(metric) << name;
+    EXPECT_EQ(metric->larger_is_better, metric->is_share) << name;
   }
 }
 

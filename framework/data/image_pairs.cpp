@@ -1,0 +1,194 @@
+// image_pairs: pairs of images made of any folder of pictures, for networks that make pictures: the target is
+// a patch of a picture, and the image is the same patch of the picture degraded (data/degrade.h). A picture
+// is cut at the right and at the bottom to multiples of the scale, degraded whole, and then cut into patches.
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "data/data_memory.h"
+#include "data/dataset_types.h"
+#include "data/degrade.h"
+#include "data/image_file.h"
+#include "data/picture_folder.h"
+#include "data/validation_split.h"
+
+namespace duet {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kMostPatch = 4096;
+constexpr size_t kMostTold = 10;  // of the pictures that cannot be used
+
+struct PairKeys {
+  std::string folder, train;
+  std::optional<std::string> validation;
+  ValidationSplit split;
+  Degradation degrade;
+  int64_t channels = 3;
+  int64_t patch = 0, stride = 0;  // of the image, not of the target
+  bool skip = false;              // on_error: skip
+};
+
+// The pairs of one picture, or why there are none.
+struct Pairs {
+  std::vector<uint8_t> images, targets;
+  int64_t count = 0;
+  std::string error;
+};
+
+Image cut(const Image& image, int64_t height, int64_t width) {
+  Image part{height, width, image.channels, {}};
+  for (int64_t y = 0; y < height; ++y) {
+    const auto row = image.pixels.begin() + y * image.width * image.channels;
+    part.pixels.insert(part.pixels.end(), row, row + width * image.channels);
+  }
+  return part;
+}
+
+// A square of `image` behind `to`, channel by channel.
+void add_patch(const Image& image, int64_t top, int64_t left, int64_t side,
+               std::vector<uint8_t>* to) {
+  for (int64_t c = 0; c < image.channels; ++c) {
+    for (int64_t y = top; y < top + side; ++y) {
+      for (int64_t x = left; x < left + side; ++x) {
+        to->push_back(
+            image.pixels[static_cast<size_t>((y * image.width + x) * image.channels + c)]);
+      }
+    }
+  }
+}
+
+Pairs pairs_of(const fs::path& file, const PairKeys& keys, uint64_t number) try {
+  const Image read = read_image_file(file);
+  const int64_t scale = keys.degrade.scale;
+  if (std::min(read.height, read.width) < keys.patch * scale) {
+    return {.error = file.string() + ": is " + size_text(read.height, read.width) +
+                     " pixels (width x height), smaller than a patch of " +
+                     size_text(keys.patch * scale, keys.patch * scale) +
+                     (scale > 1 ? " (data.patch times data.degrade.scale)" : " (data.patch)")};
+  }
+  const Image whole = keys.channels == 1 ? to_grey(read) : to_rgb(read);
+  const Image target = cut(whole, whole.height / scale * scale, whole.width / scale * scale);
+  const Image image = degraded(target, keys.degrade, number);
+  Pairs pairs;
+  for (int64_t y = 0; y + keys.patch <= image.height; y += keys.stride) {
+    for (int64_t x = 0; x + keys.patch <= image.width; x += keys.stride) {
+      add_patch(image, y, x, keys.patch, &pairs.images);
+      add_patch(target, y * scale, x * scale, keys.patch * scale, &pairs.targets);
+      ++pairs.count;
+    }
+  }
+  return pairs;
+} catch (const DataError& error) {
+  return {.error = error.what()};
+} catch (const std::exception& error) {
+  return {.error = file.string() + ": " + message_of(error)};
+}
+
+void report(const std::vector<std::string>& unusable, size_t all, const PairKeys& keys,
+            Dataset& data) {
+  if (unusable.empty()) return;
+  std::vector<std::string> told = unusable;
+  if (told.size() > kMostTold) {
+    told.resize(kMostTold);
+    told.push_back("...");
+  }
+  const std::string count =
+      std::to_string(unusable.size()) + " of " + std::to_string(all) + " pictures cannot be used";
+  if (!keys.skip) {
+    throw DataError(count + ":\n" + join(told, "\n") + "\ndata.on_error: skip leaves them out");
+  }
+  data.warnings.push_back(count + " and are left out: " + join(told, "; "));
+  for (const std::string& picture : unusable) data.left_out.add(picture);
+}
+
+// `first` is the number of the first picture among all of the data set.
+Split read_pairs(const fs::path& folder, const PairKeys& keys, uint64_t first, Dataset& data) {
+  const std::vector<fs::path> files = pictures_below(folder);
+  if (files.empty()) throw DataError(folder.string() + ": no JPEG or PNG picture is in it");
+  std::vector<Pairs> all(files.size());
+  parallel_for(std::ssize(files), std::ssize(files) * kWorthSharing, [&](int64_t i) {
+    const auto number = static_cast<size_t>(i);
+    all[number] = pairs_of(files[number], keys, first + number);
+  });
+  Split split;
+  auto targets = std::make_shared<Split>();
+  std::vector<std::string> unusable;
+  for (Pairs& pairs : all) {
+    if (!pairs.error.empty()) unusable.push_back(pairs.error);
+    split.count += pairs.count;
+    make_room(split.images, pairs.images.size(), folder.string());
+    make_room(targets->images, pairs.targets.size(), folder.string());
+    split.images.insert(split.images.end(), pairs.images.begin(), pairs.images.end());
+    targets->images.insert(targets->images.end(), pairs.targets.begin(), pairs.targets.end());
+    pairs = {};
+  }
+  report(unusable, files.size(), keys, data);
+  targets->count = split.count;
+  split.labels.assign(static_cast<size_t>(split.count), 0);
+  targets->labels = split.labels;
+  split.targets = std::move(targets);
+  return split;
+}
+
+Dataset load(const DatasetInfo& info, const PairKeys& keys, const fs::path& data_dir) {
+  std::vector<std::string> folders = {keys.train};
+  if (keys.validation) folders.push_back(*keys.validation);
+  const fs::path folder = data_folder({keys.folder, folders}, "", data_dir);
+  Dataset data{info};
+  data.source = folder.string();
+  data.train = read_pairs((folder / keys.train).lexically_normal(), keys, 0, data);
+  if (keys.validation) {
+    constexpr uint64_t kValidation = uint64_t{1} << 32;  // noise of its own
+    data.validation =
+        read_pairs((folder / *keys.validation).lexically_normal(), keys, kValidation, data);
+  } else {
+    hold_out(data, keys.split);
+  }
+  return data;
+}
+
+DatasetLoader read_image_pairs(ConfigReader& reader) {
+  PairKeys keys;
+  keys.folder = reader.text("folder", "image_pairs");
+  keys.train = reader.text("train", "train");
+  if (reader.has("validation")) {
+    keys.validation = reader.text("validation");
+    reader.reject("validation_split", "'validation' names a folder");
+  } else {
+    reader.raw("validation");
+    keys.split = read_validation_split(reader);
+  }
+  keys.channels = reader.integer("channels", 3, 1, 3);
+  if (keys.channels == 2) reader.error("channels", "expected 1 (luminance) or 3 (colour)");
+  keys.degrade = read_degradation(reader);
+  keys.patch = reader.integer("patch", {}, 1, kMostPatch / keys.degrade.scale);
+  keys.stride = reader.integer("stride", keys.patch, 1, kMostPatch);
+  keys.skip = reader.choice("on_error", {"stop", "skip"}, "stop") == "skip";
+  const int64_t side = keys.patch * keys.degrade.scale;
+  const auto channels = static_cast<size_t>(keys.channels);
+  const DatasetInfo info{.name = "image_pairs",
+                         .channels = keys.channels,
+                         .height = keys.patch,
+                         .width = keys.patch,
+                         .mean = std::vector<double>(channels, 0.0),
+                         .stddev = std::vector<double>(channels, 1.0),
+                         .target = {keys.channels, side, side}};
+  return {info, [info, keys](const fs::path& data_dir) { return load(info, keys, data_dir); }};
+}
+
+}  // namespace
+
+const DatasetType& image_pairs_type() {
+  static const DatasetType type = {
+      .name = "image_pairs",
+      .summary = "pictures of a folder and what a degradation makes of them, to be undone",
+      .read = read_image_pairs,
+      .keys_name_files = true};
+  return type;
+}
+
+}  // namespace duet
