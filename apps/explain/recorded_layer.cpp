@@ -52,7 +52,7 @@ class Memory {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const std::string name = layer.takes_labels() && i == 1 ? "labels" : numbered("x", i, inputs);
       tensors.x.push_back(add(name, Role::kRead, inputs[i]));
-      const bool gradient = is_float(inputs[i].dtype);
+      const bool gradient = layer.has_gradient(i);
       const bool again = layer.is_sum() && i > 0;
       tensors.dx.push_back(!gradient ? Tensor{}
                            : again   ? tensors.dx[0]

@@ -88,10 +88,10 @@ class Binder {
     } catch (const ConfigError& e) {
       fail_in_words(e.what());
     }
-    if (layer->takes_labels()) {
-      inputs.push_back(labels_desc(inputs[0].shape[0], mixed));
-    } else if (mixed) {
-      fail("labels=mixed: it takes no labels");
+    if (mixed && !layer->takes_labels()) fail("labels=mixed: it takes no labels");
+    const TensorDesc x = inputs[0];
+    for (const std::string_view field : layer->fields()) {
+      inputs.push_back(mixed ? labels_desc(x.shape[0], true) : field_beside(x, field));
     }
     try {
       layer->bind(inputs, options);

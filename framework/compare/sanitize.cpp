@@ -78,7 +78,7 @@ void run_once(const ImplCall& call, const LayerData& data, Context& context) {
   Tensors x(device), y(device), dx(device), dy(device), w(device), dw(device);
   for (size_t i = 0; i < data.x.size(); ++i) {
     x.add(layer.inputs()[i], data.x[i]);
-    is_float(layer.inputs()[i].dtype) ? dx.add(layer.inputs()[i]) : dx.leave_out();
+    layer.has_gradient(i) ? dx.add(layer.inputs()[i]) : dx.leave_out();
   }
   const auto passes = passes_through(layer, call.id, call.pass);
   for (size_t i = 0; i < data.dy.size(); ++i) {

@@ -94,7 +94,7 @@ std::optional<Fault> check_outcomes(RunningArm& fresh, std::vector<StepOutcome> 
 double least_step_seconds(const Ceilings& ceilings, RunningArm& arm, bool training) {
   double seconds = 0;
   for (const Net::Call& call : arm.training().net().calls()) {
-    const bool inference = call.step->pass == Pass::kForward && !call.node->layer->is_loss();
+    const bool inference = call.step->pass == Pass::kForward && !call.node->layer->is_end();
     if (!training && !inference) continue;
     seconds += least_seconds(ceilings, arm.context().device(), *call.node->layer, call.step->pass);
   }

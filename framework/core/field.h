@@ -15,8 +15,17 @@ inline constexpr std::string_view kImagesField = "images", kLabelsField = "label
                                   kTargetsField = "targets", kRowsField = "rows";
 
 /// kImages: pictures, or the numbers of a table, as a network stores activations. kClasses: int32, as
-/// labels_desc(). kRows: int32 {N}, -1 in rows that only fill up a batch and 0 in the others.
+/// labels_desc(). kRows: int32, as rows_desc().
 enum class FieldKind { kImages, kClasses, kRows };
+
+/// int32 {N}: at least 0 in the rows that count; -1 in those that pad the last batch.
+inline TensorDesc rows_desc(int64_t rows) { return {{rows}, DType::kInt32}; }
+
+/// That field as a layer reads it beside `x`, N first. Labels are not mixed, targets have the form of x.
+inline TensorDesc field_beside(const TensorDesc& x, std::string_view field) {
+  if (field == kLabelsField) return labels_desc(x.shape[0]);
+  return field == kRowsField ? rows_desc(x.shape[0]) : x;
+}
 
 struct BatchField {
   std::string name;
@@ -32,9 +41,6 @@ inline const std::vector<std::string>& field_names() {
       std::string(kRowsField)};
   return names;
 }
-
-/// int32 {N}
-inline TensorDesc rows_desc(int64_t rows) { return {{rows}, DType::kInt32}; }
 
 /// The fields of a data set of labelled images.
 inline std::vector<BatchField> labelled_images(const TensorDesc& images, int64_t classes,

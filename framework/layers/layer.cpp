@@ -75,12 +75,14 @@ std::optional<std::string> unstored(DType dtype, const std::vector<DType>& dtype
 }
 
 void Layer::set_inputs(const std::vector<TensorDesc>& inputs) {
-  const size_t takes = is_loss() ? 2 : 1;
+  std::vector<std::string> names = {"the output of a layer"};
+  for (std::string_view field : fields()) names.emplace_back(field);
+  const size_t takes = names.size();
   if (inputs.size() < takes || (inputs.size() > takes && !takes_many())) {
-    throw ShapeError(is_loss()
-                         ? "takes two inputs, what the network makes and what it should be, not " +
-                               std::to_string(inputs.size())
-                         : "takes one input, not " + std::to_string(inputs.size()));
+    throw ShapeError((takes == 1
+                          ? "takes one input"
+                          : "takes " + std::to_string(takes) + " inputs (" + join(names) + ")") +
+                     ", not " + std::to_string(inputs.size()));
   }
   inputs_ = inputs;
   for (const TensorDesc& x : inputs_) x.elements();

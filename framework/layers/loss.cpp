@@ -2,11 +2,16 @@
 
 namespace duet {
 
+std::vector<TensorDesc> loss_outputs(DType dtype) {
+  return {TensorDesc{{1}, accumulator_of(dtype)}, TensorDesc{{2}, DType::kInt32}};
+}
+
 std::vector<TensorDesc> loss_outputs(const std::vector<TensorDesc>& inputs, bool can_mix) {
   const TensorDesc& x = inputs[0];
   if (x.shape.rank() != 2) {
     throw ShapeError("takes logits N x C, not " + x.shape.to_string() +
-                     "; put flatten or linear before it");
+                     "; put flatten or linear before it, or use mse_loss, l1_loss or "
+                     "charbonnier_loss for targets of that shape");
   }
   const int64_t n = x.shape[0];
   const bool mixed = inputs[1] == labels_desc(n, true);
@@ -20,7 +25,7 @@ std::vector<TensorDesc> loss_outputs(const std::vector<TensorDesc>& inputs, bool
                      inputs[1].to_string());
   }
   if (x.elements() > ConfigReader::kMaxInteger) throw ShapeError("takes fewer than 2^31 logits");
-  return {TensorDesc{{1}, accumulator_of(x.dtype)}, TensorDesc{{2}, DType::kInt32}};
+  return loss_outputs(x.dtype);
 }
 
 std::string loss_text(int n, int c, DType dtype, const std::string& keys) {

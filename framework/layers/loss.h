@@ -1,13 +1,18 @@
 // What the losses share, of which a network in training has one or several.
 //
+// Of labels (Layer::takes_labels):
 //   x[0]  outputs of the network, N x C        y[0]  loss, {1}: a mean over the rows that count
-//   x[1]  labels, as labels_desc()             y[1]  int32 {2}: rows whose largest output is the
-//                                                    label's, rows that count
+//   x[1]  labels, as labels_desc()             y[1]  int32 {2}: hits, which are rows whose largest
+//                                                    output is the label's; rows that count
+// Of two tensors (layers/pair_loss):
+//   x[0]  outputs of the network, N first      y[0]  the same
+//   x[1]  targets, of the shape of x[0]        y[1]  int32 {2}: 0, rows that count
+//   x[2]  rows, as rows_desc()
 //
-// A row counts if its label is in 0 .. C-1; label -1 marks rows to leave out (the padding of an
-// epoch's last batch). Without a counted row the loss is 0. Of equal outputs the first is the
-// largest; a row with a NaN is never a hit, and its NaN reaches the loss. dx is 0 in rows that do
-// not count.
+// A row counts if its label is in 0 .. C-1, or its entry of `rows` is not negative; -1 marks rows to
+// leave out (the padding of an epoch's last batch). Without a counted row the loss is 0. Of equal
+// outputs the first is the largest; a row with a NaN is never a hit, and its NaN reaches the loss. dx
+// is 0 in rows that do not count; targets are constants, without a gradient.
 #pragma once
 
 #include "core/labels.h"
@@ -15,7 +20,7 @@
 
 namespace duet {
 
-/// `state` is what forward left for backward. No label, in or out of range, may lead to an access
+/// Of labels. `state` is what forward left for backward. No label, in or out of range, may lead to an access
 /// out of bounds.
 template <class P>
 class LossImpl : public ImplementationOf<P> {
@@ -37,7 +42,10 @@ class LossImpl : public ImplementationOf<P> {
   }
 };
 
-/// The shape rule: the two outputs. Throws ShapeError, also for mixed labels unless `can_mix`.
+/// The two outputs of a loss of what is stored in `dtype`.
+std::vector<TensorDesc> loss_outputs(DType dtype);
+/// The same, by the shape rule of losses of labels. Throws ShapeError, also for mixed labels unless
+/// `can_mix`.
 std::vector<TensorDesc> loss_outputs(const std::vector<TensorDesc>& inputs, bool can_mix = false);
 
 /// "n=64 c=10", and what it is stored in where that is not float32.

@@ -74,7 +74,7 @@ double least_bytes(const Layer& layer, Pass pass) {
   const bool sum = layer.is_sum();  // one y, and one dx, in memory
   const double x = bytes_of(inputs), dy = bytes_of(outputs);
   const double y = sum ? bytes_of({outputs[0]}) : dy;
-  const double dx = sum || layer.takes_labels() ? bytes_of({inputs[0]}) : x;
+  const double dx = sum || !layer.fields().empty() ? bytes_of({inputs[0]}) : x;
   double weight = 0, trained = 0, parameters = 0;
   for (const ParameterSpec& each : layer.parameters()) {
     const double bytes = bytes_of({each.desc});

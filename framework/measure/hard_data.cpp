@@ -101,7 +101,10 @@ LayerData hard_data(const Layer& layer, bool finite, uint64_t seed) {
   const bool has_rows = finite && !products && !by_channel;
   for (size_t i = 0; i < data.x.size(); ++i) {
     const TensorDesc& x = layer.inputs()[i];
-    if (!is_float(x.dtype)) continue;
+    if (!is_float(x.dtype)) {
+      for (size_t k = 3; k < data.x[i].size() && !layer.takes_labels(); k += 5) data.x[i][k] = -1;
+      continue;
+    }
     const auto row = static_cast<size_t>(x.elements() / x.shape[0]);
     for (size_t k = 0; k < data.x[i].size(); ++k) {
       const auto kind = static_cast<RowKind>(has_rows ? k / row % kHardRows : 0);

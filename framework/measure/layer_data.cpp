@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 #include <stdexcept>
 
@@ -100,6 +101,9 @@ LayerData random_data(const Layer& layer, uint64_t seed) {
   for (const TensorDesc& x : layer.inputs()) {
     if (is_float(x.dtype)) {
       data.x.push_back(drawing.draw(x, std::normal_distribution<float>()));
+    } else if (!layer.takes_labels()) {
+      data.x.emplace_back(static_cast<size_t>(x.elements()));
+      std::iota(data.x.back().begin(), data.x.back().end(), 0.0);
     } else {
       const auto classes = static_cast<int>(layer.inputs()[0].shape[1]);
       data.x.push_back(drawing.draw(x, std::uniform_int_distribution<int>(0, classes - 1)));

@@ -62,10 +62,11 @@ LayerRig::LayerRig(const Layer& layer, std::string_view id, const std::vector<Pa
                       Guards{std::max(kWorkspaceGuard, guards.bytes), guards.fence});
   }
   const auto guarded = [&](const TensorDesc& desc) { return GuardedTensor(device, desc, guards); };
-  for (const TensorDesc& desc : layer.inputs()) {
+  for (size_t i = 0; i < layer.inputs().size(); ++i) {
+    const TensorDesc& desc = layer.inputs()[i];
     x_.push_back(guarded(desc));
     if (layer.is_sum() && !dx_.empty()) continue;
-    dx_.push_back(is_float(desc.dtype) ? guarded(desc) : GuardedTensor());
+    dx_.push_back(layer.has_gradient(i) ? guarded(desc) : GuardedTensor());
   }
   for (const TensorDesc& desc : layer.outputs()) {
     if (!layer.is_sum() || y_.empty()) y_.push_back(guarded(desc));

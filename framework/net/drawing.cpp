@@ -27,17 +27,15 @@ class Placement {
  public:
   explicit Placement(const std::vector<ResolvedLayer>& layers) {
     for (const ResolvedLayer& layer : layers) {
-      for (const InputSource& input : layer.inputs) {
-        if (!is_drawn(input) || input.layer != kField || field_number(input) < fields().size())
-          continue;
+      for (const InputSource& input : named_inputs(layer)) {
+        if (input.layer != kField || field_number(input) < fields().size()) continue;
         place(kField, 0, static_cast<int>(fields().size()));
         layout_.fields.push_back(input.field);
       }
     }
     for (size_t i = 0; i < layers.size(); ++i) {
       int row = 0, column = -1;
-      for (const InputSource& input : layers[i].inputs) {
-        if (!is_drawn(input)) continue;
+      for (const InputSource& input : named_inputs(layers[i])) {
         const Box& source = layout_.boxes[box_of(input)];
         row = std::max(row, source.row + 1);
         if (column < 0) column = source.column;
@@ -47,8 +45,8 @@ class Placement {
       place(static_cast<int>(i), row, column);
     }
     for (size_t i = 0; i < layers.size(); ++i) {
-      for (const InputSource& input : layers[i].inputs) {
-        if (is_drawn(input)) connect(box_of(input), i + fields().size());
+      for (const InputSource& input : named_inputs(layers[i])) {
+        connect(box_of(input), i + fields().size());
       }
     }
     for (const Box& box : layout_.boxes) reach({box.corner.x + kWidth, box.corner.y + kHeight});
@@ -64,10 +62,6 @@ class Placement {
     double x;
   };
 
-  // Labels go without saying.
-  static bool is_drawn(const InputSource& input) {
-    return input.layer != kField || input.field != kLabelsField;
-  }
   const std::vector<std::string>& fields() const { return layout_.fields; }
   size_t field_number(const InputSource& input) const {
     return static_cast<size_t>(std::find(fields().begin(), fields().end(), input.field) -

@@ -161,7 +161,9 @@ class Planner {
       need(value, end);
     }
     need(plan_.result, end);
-    for (int loss : plan_.losses) need(plan_.layers[static_cast<size_t>(loss)].y, end);
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      if (layer(i).is_end()) need(plan_.layers[i].y, end);
+    }
     if (!training_ || plan_.forward_calls == 0) return;
     // A training's forward also evaluates, and all it makes can be looked at afterwards.
     const int last_forward = static_cast<int>(plan_.forward_calls) - 1;

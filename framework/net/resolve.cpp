@@ -52,10 +52,49 @@ class Resolver {
       i += parts;
       sources_[i - 1] = last_output();
     }
+    if (!drop_useless_gradients()) return {};
     return with_splits();
   }
 
  private:
+  // A gradient begins at a loss. Layers that no loss depends on, as only metrics read them or losses
+  // as constants, run forward alone. Returns false if one has weights and is to be trained.
+  bool drop_useless_gradients() {
+    bool all_trained = true;
+    std::vector<bool> reached(result_.size());
+    for (size_t i = result_.size(); i-- > 0;) {
+      ResolvedLayer& layer = result_[i];
+      if (layer.layer->is_loss() || reached[i]) {
+        for (const InputSource& input : layer.inputs) {
+          if (input.gradient) reached[static_cast<size_t>(input.layer)] = true;
+        }
+        continue;
+      }
+      const auto& parameters = layer.layer->parameters();
+      const bool trained = std::any_of(parameters.begin(), parameters.end(),
+                                       [](const auto& p) { return p.trained(); });
+      if (trained && training_) {
+        report_untrained(layer);
+        all_trained = false;
+      }
+      if (parameters.empty() && !needs_gradients(layer.inputs)) continue;
+      for (InputSource& input : layer.inputs) input.gradient = false;
+      std::erase_if(layer.passes, [](const auto& choice) { return choice.pass != Pass::kForward; });
+    }
+    return all_trained;
+  }
+
+  void report_untrained(const ResolvedLayer& layer) {
+    const auto written =
+        std::find_if(spec_.layers.begin(), spec_.layers.end(),
+                     [&](const LayerSpec& each) { return each.name == layer.parameter_prefix; });
+    errors_.add(written->mark,
+                label_of(layer.name, *layer.layer) +
+                    ": no loss passes a gradient to its weights, as only metrics, or "
+                    "losses as their targets, read what becomes of its output; let a "
+                    "loss read it, or delete it");
+  }
+
   // Reports fields that this data set has not.
   bool knows_fields() {
     bool known = true;
@@ -196,10 +235,12 @@ class Resolver {
     std::string origins;
     for (const LayerInput& input : spec.inputs) {
       const InputSource read = source_of(input);
-      const bool labels = layer.takes_labels() && input.field == kLabelsField;
-      if (!labels) origins += (origins.empty() ? "its input " : ", ") + text_of(read);
-      const auto source = in_layout(read, wanted, spec);
+      const bool rows =
+          input.layer == kField && find_field(input.field)->kind != FieldKind::kImages;
+      if (!rows) origins += (origins.empty() ? "its input " : ", ") + text_of(read);
+      auto source = in_layout(read, wanted, spec);
       if (!source) return false;
+      source->gradient &= layer.has_gradient(resolved.inputs.size());
       resolved.inputs.push_back(*source);
       inputs.push_back(desc_of(*source));
       if (inputs.back().shape.rank() == 4) inputs.back().layout = wanted;  // the same bytes
@@ -208,7 +249,7 @@ class Resolver {
     try {
       layer.bind(inputs, {.math = spec_.math, .seed = spec_.seed, .stream = spec.stream});
       if (const auto reason = layer.untrainable(); reason && training_) throw ShapeError(*reason);
-      if (layer.outputs().size() > 1 && !layer.is_loss()) {
+      if (layer.outputs().size() > 1 && !layer.is_end()) {
         throw ShapeError(
             "is inserted automatically; remove it and list its input under 'inputs' of each "
             "reader");
@@ -433,6 +474,16 @@ bool runs(const ResolvedLayer& layer, Pass pass) {
   return writes_dw || needs_gradients(layer.inputs);
 }
 
+std::vector<InputSource> named_inputs(const ResolvedLayer& layer) {
+  const std::vector<std::string_view> fields = layer.layer->fields();
+  std::vector<InputSource> named = layer.inputs;
+  while (named.size() > 1 && named.size() - 2 < fields.size() && named.back().layer == kField &&
+         named.back().field == fields[named.size() - 2]) {
+    named.pop_back();
+  }
+  return named;
+}
+
 std::vector<ResolvedLayer> resolve(const NetSpec& spec, const std::vector<BatchField>& fields,
                                    ConfigErrors& errors, bool training) {
   if (device_of(spec) == Device::kGpu && !built_with_cuda()) {
@@ -451,10 +502,8 @@ std::vector<ResolvedLayer> without_losses(std::vector<ResolvedLayer> layers) {
   const InputSource* result = nullptr;
   for (ResolvedLayer& layer : layers) {
     numbers.push_back(static_cast<int>(left.size()));
-    if (layer.layer->is_loss()) {
-      result = &layer.inputs[0];
-      continue;
-    }
+    if (layer.layer->is_loss()) result = &layer.inputs[0];
+    if (layer.layer->is_end()) continue;
     for (InputSource& input : layer.inputs) {
       if (input.layer != kField) input.layer = numbers[static_cast<size_t>(input.layer)];
     }

@@ -35,9 +35,10 @@ struct PassChoice {
 
 /// Where an input of a layer comes from.
 struct InputSource {
-  int layer = kField;      // its number in the list, or kField
-  int output = 0;          // which of its outputs
-  bool gradient = false;   // whether its gradient is needed: it depends on parameters
+  int layer = kField;  // its number in the list, or kField
+  int output = 0;      // which of its outputs
+  bool gradient =
+      false;  // whether its gradient is needed: it depends on parameters, and a loss on it
   std::string field = {};  // of kField, its name
 
   /// Of the same value.
@@ -67,6 +68,9 @@ struct ResolvedLayer {
 /// parameter is nobody's. A kBackward that also gives the gradients of parameters always runs.
 bool runs(const ResolvedLayer& layer, Pass pass);
 
+/// The inputs of the layer without the fields that it reads anyway (Layer::fields).
+std::vector<InputSource> named_inputs(const ResolvedLayer& layer);
+
 /// The layers in the order they run, each after those that it reads. A value that has a gradient is
 /// read by one layer alone: where there are several, a split layer stands between. `fields` are those
 /// of the data set. Images are N,C,H,W in NCHW order, in float32 or float64; they get the layout of the
@@ -76,7 +80,7 @@ bool runs(const ResolvedLayer& layer, Pass pass);
 std::vector<ResolvedLayer> resolve(const NetSpec& spec, const std::vector<BatchField>& fields,
                                    ConfigErrors& errors, bool training = true);
 
-/// The layers of a network that predicts: without its losses.
+/// The layers of a network that predicts: without its losses and metrics.
 std::vector<ResolvedLayer> without_losses(std::vector<ResolvedLayer> layers);
 
 }  // namespace duet

@@ -265,19 +265,17 @@ class LayersReader {
     }
     spec.backend = read_layer_backend(keys, *spec.layer, *type);
     spec.layout = read_layout(keys, {});
-    if (spec.layer->is_loss()) {
-      // Not written where it is not given: checkpoints from before there was this key agree.
-      if (keys.raw("weight"))
-        spec.loss_weight = keys.number("weight", 1.0, kLeastWeight, kMostWeight);
-    } else {
-      before_ = index;
-    }
+    // Not written where it is not given: checkpoints from before there was this key agree.
+    if (spec.layer->is_loss() && keys.raw("weight"))
+      spec.loss_weight = keys.number("weight", 1.0, kLeastWeight, kMostWeight);
+    if (!spec.layer->is_end()) before_ = index;
     keys.finish();
     spec.keys = node;
     return spec;
   }
 
-  // Without the key, the layer before it that is no loss; of what takes labels also these.
+  // Without the key, the last layer before it whose output can be read. Fields that the layer needs
+  // and the key leaves out are those of the batch.
   std::vector<LayerInput> read_inputs(ConfigReader& reader, const Layer& layer,
                                       const std::string& own) {
     std::vector<LayerInput> inputs = named_inputs(reader, own);
@@ -285,8 +283,9 @@ class LayersReader {
       inputs.push_back(before_ == kField ? LayerInput{kField, std::string(kImagesField)}
                                          : LayerInput{before_});
     }
-    if (layer.takes_labels() && inputs.size() == 1) {
-      inputs.push_back({kField, std::string(kLabelsField)});
+    const std::vector<std::string_view> fields = layer.fields();
+    while (inputs.size() <= fields.size()) {
+      inputs.push_back({kField, std::string(fields[inputs.size() - 1])});
     }
     return inputs;
   }
@@ -334,9 +333,10 @@ class LayersReader {
         if (input.layer == kField) continue;
         LayerSpec& read = spec_.layers[static_cast<size_t>(input.layer)];
         ++read.readers;
-        if (!read.layer->is_loss()) continue;
-        errors_.add(layer.mark, "layer " + layer.name + ": reads " + read.name +
-                                    ", a loss, which no layer can read; name another in 'inputs'");
+        if (!read.layer->is_end()) continue;
+        errors_.add(layer.mark, "layer " + layer.name + ": reads " + read.name + ", a " +
+                                    (read.layer->is_loss() ? "loss" : "metric") +
+                                    ", which no layer can read; name another in 'inputs'");
       }
     }
     if (losses == 0) {
@@ -350,7 +350,7 @@ class LayersReader {
                                   std::to_string(WeightedLosses::kMost) + " are possible");
     }
     for (const LayerSpec& layer : spec_.layers) {
-      if (layer.readers > 0 || layer.layer->is_loss()) continue;
+      if (layer.readers > 0 || layer.layer->is_end()) continue;
       if (losses == 0 && &layer == &spec_.layers.back()) continue;
       errors_.add(layer.mark,
                   "layer " + layer.name +
@@ -365,7 +365,7 @@ class LayersReader {
   ConfigErrors& errors_;
   std::map<std::string, int> numbers_;  // of the layers so far, by name
   std::map<std::string_view, int> counts_;
-  int before_ = kField;  // the last layer so far that is no loss
+  int before_ = kField;  // the last layer so far whose output can be read
 };
 
 }  // namespace

@@ -78,16 +78,9 @@ std::vector<Cells> cells_of(const ResolvedLayer& layer, const Net::Node* node) {
   return rows;
 }
 
-// Without the labels, which go without saying.
-std::vector<InputSource> read_by(const ResolvedLayer& layer) {
-  std::vector<InputSource> inputs = layer.inputs;
-  if (layer.layer->takes_labels()) inputs.pop_back();
-  return inputs;
-}
-
 std::vector<std::string> inputs_of(const std::vector<ResolvedLayer>& layers, size_t number) {
   std::vector<std::string> names;
-  for (const InputSource& input : read_by(layers[number])) {
+  for (const InputSource& input : named_inputs(layers[number])) {
     names.push_back(input.layer == kField ? input.field
                                           : layers[static_cast<size_t>(input.layer)].name);
   }
@@ -97,7 +90,7 @@ std::vector<std::string> inputs_of(const std::vector<ResolvedLayer>& layers, siz
 // Whether each layer reads the one before it, and nothing else.
 bool is_chain(const std::vector<ResolvedLayer>& layers) {
   for (size_t i = 0; i < layers.size(); ++i) {
-    const std::vector<InputSource> inputs = read_by(layers[i]);
+    const std::vector<InputSource> inputs = named_inputs(layers[i]);
     if (inputs.size() != 1 || inputs[0].layer != static_cast<int>(i) - 1) return false;
   }
   return true;

@@ -35,7 +35,7 @@ Evaluation::Evaluation(Net& net, const DatasetInfo& info, const Split& split)
     if (call.step->pass != Pass::kForward) continue;
     program_.push_back(
         layer_operation(call, [this, &call, number] { net_.run(call, number, false); }));
-    if (!call.node->layer->is_loss()) inference_.push_back(program_.back());
+    if (!call.node->layer->is_end()) inference_.push_back(program_.back());
   }
   program_.push_back(advance_operation([this] {
     totals_.queue();

@@ -110,7 +110,8 @@ TEST(Spec, FieldsAreWhatTheDataSetHas) {
                {"there is no layer 'lables'", "did you mean 'labels'"});
   expect_alone(head + "  - {type: mse, inputs: [fc, images]}\n",
                {"takes labels 4 int32, not 4x1x28x28", "comes from the data"});
-  expect_alone(head + "  - {type: mse, inputs: [fc, labels, labels]}\n", {"takes two inputs"});
+  expect_alone(head + "  - {type: mse, inputs: [fc, labels, labels]}\n",
+               {"takes 2 inputs (the output of a layer, labels), not 3"});
   expect_alone("  - {name: labels, type: flatten}\n  - {type: mse}\n",
                {"'labels' is what the labels of the batch are called"});
 }
