@@ -15,7 +15,7 @@ struct Total {
 };
 
 struct StepState {
-  static constexpr int kMostTotals = 16;
+  static constexpr int kMostTotals = 24;
 
   uint64_t step = 0;           // steps done since the run began; Run::step points here
   float learning_rate = 0.0f;  // of the step to come

@@ -193,6 +193,9 @@ void Net::set_losses(const std::vector<ResolvedLayer>& layers) {
     const auto i = static_cast<size_t>(number);
     losses_.push_back({&nodes_[i], static_cast<float>(layers[i].loss_weight)});
   }
+  for (const Node& node : nodes_) {
+    if (node.layer->is_metric()) metrics_.push_back(&node);
+  }
   const auto result = std::find_if(layers.begin(), layers.end(),
                                    [](const ResolvedLayer& layer) { return layer.is_result; });
   if (losses_.empty()) {

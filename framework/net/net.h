@@ -118,6 +118,8 @@ class Net {
   };
   /// In the order of the layers; none of a network that predicts.
   const std::vector<Loss>& losses() const { return losses_; }
+  /// The layers that are metrics (layers/metric.h): y[0] is float32 {2}.
+  const std::vector<const Node*>& metrics() const { return metrics_; }
   /// float32 {1}, which training makes less: the only loss, or what queue_objective() leaves.
   const Tensor& objective() const { return objective_; }
   /// The sum of all losses by their weights, of what forward() left. Nothing to do for a single one of weight 1.
@@ -194,6 +196,7 @@ class Net {
   std::map<std::string, Tensor, std::less<>> fields_;
   Tensor output_, objective_;
   std::vector<Loss> losses_;
+  std::vector<const Node*> metrics_;
   Buffer objective_memory_;
   std::vector<Call> calls_;
   std::vector<HandedMoments> handed_;

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/field.h"
+#include "core/step_state.h"
 #include "layers/layers.h"
 #include "layers/objective.h"
 #include "net/expand.h"
@@ -326,9 +327,10 @@ class LayersReader {
   }
 
   void check_ends() {
-    int losses = 0;
+    int losses = 0, metrics = 0;
     for (const LayerSpec& layer : spec_.layers) {
       losses += layer.layer->is_loss() ? 1 : 0;
+      metrics += layer.layer->is_metric() ? 1 : 0;
       for (const LayerInput& input : layer.inputs) {
         if (input.layer == kField) continue;
         LayerSpec& read = spec_.layers[static_cast<size_t>(input.layer)];
@@ -349,6 +351,10 @@ class LayersReader {
       errors_.add(list_.mark, "layers: " + std::to_string(losses) + " losses; at most " +
                                   std::to_string(WeightedLosses::kMost) + " are possible");
     }
+    if (metrics > kMostMetrics) {
+      errors_.add(list_.mark, "layers: " + std::to_string(metrics) + " metrics; at most " +
+                                  std::to_string(kMostMetrics) + " are possible");
+    }
     for (const LayerSpec& layer : spec_.layers) {
       if (layer.readers > 0 || layer.layer->is_end()) continue;
       if (losses == 0 && &layer == &spec_.layers.back()) continue;
@@ -358,6 +364,7 @@ class LayersReader {
     }
   }
 
+  static constexpr int kMostMetrics = StepState::kMostTotals - 2 * WeightedLosses::kMost;
   static constexpr double kLeastWeight = 1e-6, kMostWeight = 1e6;
 
   ConfigNode& list_;

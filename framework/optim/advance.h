@@ -14,9 +14,15 @@ struct TotalPart {
   const float* mean = nullptr;     // {1}: of a loss
   const int32_t* hits = nullptr;   // {2}: rows that are right, rows that count
   const double* weight = nullptr;  // {1}: of the mean; null: the rows that count
+  const float* sums = nullptr;     // {2}, instead of all that: of a metric, its sum over the rows that count, and these
 
   /// The mean by its weight; or, without one, the share of the hits in the rows that count.
   DUET_HOST_DEVICE void add_to(Total& total) const {
+    if (sums) {
+      total.sum += static_cast<double>(sums[0]);
+      total.weight += static_cast<double>(sums[1]);
+      return;
+    }
     const double rows = static_cast<double>(hits[1]);
     const double by = weight ? *weight : rows;
     total.sum += mean ? static_cast<double>(*mean) * by : static_cast<double>(hits[0]);

@@ -48,6 +48,9 @@ std::vector<MetricInfo> metrics_of(const std::vector<ResolvedLayer>& layers) {
   int losses = 0;
   bool labels = false, top5 = false;
   for (const ResolvedLayer& layer : layers) {
+    if (layer.layer->is_metric()) {
+      measured.push_back({layer.name, layer.layer->larger_is_better()});
+    }
     if (!layer.layer->is_loss()) continue;
     ++losses;
     parts.push_back({layer.name});

@@ -19,6 +19,9 @@ StepEnd StepTotals::end(const ScheduleRule& schedule) const {
     end.add({.mean = loss.value().data<float>(), .hits = hits, .weight = weights_[i].get()});
     if (loss.node->layer->takes_labels()) end.add({.hits = hits});
   }
+  for (const Net::Node* metric : net_.metrics()) {
+    end.add({.sums = metric->tensors.y[0].data<float>()});
+  }
   return end;
 }
 
@@ -39,6 +42,10 @@ Metrics StepTotals::metrics(const StepState& state) const {
     ++total;
   }
   if (net_.losses().size() == 1) metrics.parts.clear();
+  for (const Net::Node* metric : net_.metrics()) {
+    metrics.parts.push_back({metric->name, total->mean()});
+    ++total;
+  }
   if (state.halted) metrics.loss = Metrics::kNone;
   return metrics;
 }
