@@ -26,14 +26,15 @@ class PixelShuffleCpuReference : public PixelShuffleImpl {
   template <class Visit>
   void for_each_place(const Visit& visit) const {
     const TensorDesc &x = problem_.x, &y = problem_.y;
-    const Shape& s = y.shape;
-    const int64_t r = problem_.scale;
-    parallel_for(s[0] * s[2], y.elements(), [&](int64_t row) {
-      const int64_t n = row / s[2], h = row % s[2];
-      for (int64_t c = 0; c < s[1]; ++c) {
-        for (int64_t w = 0; w < s[3]; ++w) {
-          const int64_t channel = (c * r + h % r) * r + w % r;
-          visit(offset_of(x, n, channel, h / r, w / r), offset_of(y, n, c, h, w));
+    const int64_t r = problem_.scale, rows = y.shape[2];
+    parallel_for(y.shape[0] * rows, y.elements(), [&](int64_t row) {
+      const int64_t n = row / rows, h = row % rows / r, i = row % r;
+      for (int64_t c = 0; c < y.shape[1]; ++c) {
+        for (int64_t w = 0; w < x.shape[3]; ++w) {
+          for (int64_t j = 0; j < r; ++j) {
+            visit(offset_of(x, n, (c * r + i) * r + j, h, w),
+                  offset_of(y, n, c, h * r + i, w * r + j));
+          }
         }
       }
     });
