@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "layers/activation/activation.h"
 #include "layers/linear_relu/linear_relu.h"
+#include "layers/pixel_shuffle/pixel_shuffle.h"
 #include "plain_parts.h"
 
 namespace duet {
@@ -184,6 +185,38 @@ $split  return exactly($from_values[from_at(n, c, h, w)]);
   return loops;
 }
 
+PlainLoops pixel_shuffle_loops(const PixelShuffleProblem& d, Pass pass) {
+  const bool forward = pass == Pass::kForward;
+  const std::vector<std::string> letters = {"n", "c", "h", "w"};
+  const std::vector<std::string> of_x = {"N", "C * r * r", "H", "W"},
+                                 of_y = {"N", "C", "H * r", "W * r"};
+  PlainLoops loops;
+  loops.functions =
+      fill("constexpr int N = $n, C = $c, H = $h, W = $w, r = $r;\n", {{"n", d.x.shape[0]},
+                                                                       {"c", d.y.shape[1]},
+                                                                       {"h", d.x.shape[2]},
+                                                                       {"w", d.x.shape[3]},
+                                                                       {"r", d.scale}});
+  loops.functions += index_function("from_at", letters, forward ? of_x : of_y, d.x.layout) +
+                     fill(forward ? R"(
+// The r * r channels of a pixel as r x r pixels.
+Expected plain_y(size_t i) {
+$split  const int channel = (c * r + h % r) * r + w % r;
+  return exactly(x_values[from_at(n, channel, h / r, w / r)]);
+}
+)"
+                                  : R"(
+// The same values, moved back; c is a channel of x.
+Expected plain_dx(size_t i) {
+$split  const int row = h * r + c / r % r, column = w * r + c % r;
+  return exactly(dy_values[from_at(n, c / (r * r), row, column)]);
+}
+)",
+                          {{"split", split_index(letters, forward ? of_y : of_x, d.x.layout)}});
+  loops.outputs = {{forward ? "y" : "dx", 1, 0.0, "values are only copied"}};
+  return loops;
+}
+
 template <class L>
 const L& as(const Layer& layer) {
   return dynamic_cast<const L&>(layer);
@@ -232,6 +265,9 @@ std::optional<PlainLoops> plain_loops(const Layer& layer, Pass pass) {
     return plain::softmax_cross_entropy(problem_of<SoftmaxCrossEntropyProblem>(layer), pass);
   }
   if (is({"concat"})) return concat_loops(layer, pass);
+  if (is({"pixel_shuffle"})) {
+    return pixel_shuffle_loops(problem_of<PixelShuffleProblem>(layer), pass);
+  }
   if (is({"reorder"})) return reorder_loops(layer.inputs()[0], layer.outputs()[0], pass);
   return {};
 }

@@ -6,6 +6,7 @@
 
 #include <cudnn.h>
 
+#include <array>
 #include <stdexcept>
 #include <utility>
 
@@ -76,15 +77,27 @@ class TensorDescriptor : public Descriptor<cudnnTensorDescriptor_t, cudnnCreateT
   }
 };
 
-/// `rows` rows of `width` values, each `pitch` elements behind the one before.
-class RowsDescriptor : public Descriptor<cudnnTensorDescriptor_t, cudnnCreateTensorDescriptor,
-                                         cudnnDestroyTensorDescriptor> {
+/// Four sizes and, for each, the elements from one index to the next: a part of a tensor, or its
+/// values in another order.
+class StridedDescriptor : public Descriptor<cudnnTensorDescriptor_t, cudnnCreateTensorDescriptor,
+                                            cudnnDestroyTensorDescriptor> {
  public:
-  RowsDescriptor(DType dtype, int64_t rows, int64_t width, int64_t pitch) {
-    DUET_CUDNN(cudnnSetTensor4dDescriptorEx(get(), cudnn_type(dtype), static_cast<int>(rows),
-                                            static_cast<int>(width), 1, 1, static_cast<int>(pitch),
-                                            1, 1, 1));
+  using Four = std::array<int64_t, 4>;
+
+  StridedDescriptor(DType dtype, const Four& sizes, const Four& strides) {
+    const auto number = [](int64_t value) { return static_cast<int>(value); };
+    DUET_CUDNN(cudnnSetTensor4dDescriptorEx(get(), cudnn_type(dtype), number(sizes[0]),
+                                            number(sizes[1]), number(sizes[2]), number(sizes[3]),
+                                            number(strides[0]), number(strides[1]),
+                                            number(strides[2]), number(strides[3])));
   }
+};
+
+/// `rows` rows of `width` values, each `pitch` elements behind the one before.
+class RowsDescriptor : public StridedDescriptor {
+ public:
+  RowsDescriptor(DType dtype, int64_t rows, int64_t width, int64_t pitch)
+      : StridedDescriptor(dtype, {rows, width, 1, 1}, {pitch, 1, 1, 1}) {}
 };
 
 /// A value for each channel of images in `layout` (a bias, batch statistics): 1 x channels x 1 x 1,

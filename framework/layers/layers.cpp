@@ -15,6 +15,7 @@
 #include "layers/layer_norm/layer_norm.h"
 #include "layers/linear/linear.h"
 #include "layers/linear_relu/linear_relu.h"
+#include "layers/pixel_shuffle/pixel_shuffle.h"
 #include "layers/pool2d/pool2d.h"
 #include "layers/reorder/reorder.h"
 #include "layers/row_loss/row_loss.h"
@@ -51,6 +52,7 @@ const std::vector<const LayerType*>& layer_types() {
       &max_pool2d_type(),
       &mse_type(),
       &multi_margin_type(),
+      &pixel_shuffle_type(),
       &relu_type(),
       &reorder_type(),
       &sigmoid_type(),

@@ -28,7 +28,7 @@ from ._layers import Desc, backend_text, keys_of, math_of, pair, prepare, whole_
 __all__ = [
     "add", "avg_pool2d", "batch_norm", "binary_cross_entropy_with_logits", "concat", "conv2d",
     "cross_entropy", "dropout", "gelu", "global_avg_pool2d", "layer", "layer_norm", "leaky_relu", "linear",
-    "max_pool2d", "mse_loss", "multi_margin_loss", "relu", "sigmoid", "silu", "softmax", "tanh",
+    "max_pool2d", "mse_loss", "multi_margin_loss", "pixel_shuffle", "relu", "sigmoid", "silu", "softmax", "tanh",
 ]
 
 _BACKWARD = ("backward", "backward_filter", "backward_data")
@@ -328,6 +328,11 @@ def avg_pool2d(x: Any, kernel_size: int | Sequence[int], stride: int | Sequence[
 def global_avg_pool2d(x: Any, *, impl: Any = None, grad: bool = False) -> Any:
     """The mean of each channel of each image: N,C,1,1, as torch's adaptive_avg_pool2d(x, 1)."""
     return _map("global_avg_pool2d", x, impl, grad)
+
+
+def pixel_shuffle(x: Any, upscale_factor: int, *, impl: Any = None, grad: bool = False) -> Any:
+    """As torch.nn.functional.pixel_shuffle: N,C*r*r,H,W becomes N,C,H*r,W*r, r = upscale_factor."""
+    return _map("pixel_shuffle", x, impl, grad, scale=operator.index(upscale_factor))
 
 
 def dropout(x: Any, p: float = 0.5, training: bool = True, *, seed: int = 0, stream: int = 0, step: int = 0,

@@ -25,6 +25,7 @@ std::vector<LayerCase> linear_relu_cases();
 std::vector<LayerCase> max_pool2d_cases();
 std::vector<LayerCase> mse_cases();
 std::vector<LayerCase> multi_margin_cases();
+std::vector<LayerCase> pixel_shuffle_cases();
 std::vector<LayerCase> relu_cases();
 std::vector<LayerCase> reorder_cases();
 std::vector<LayerCase> sigmoid_cases();
@@ -62,6 +63,7 @@ const std::vector<CasesOfType>& layer_cases() {
       {"max_pool2d", max_pool2d_cases()},
       {"mse", mse_cases()},
       {"multi_margin", multi_margin_cases()},
+      {"pixel_shuffle", pixel_shuffle_cases()},
       {"relu", relu_cases()},
       {"reorder", reorder_cases()},
       {"sigmoid", sigmoid_cases()},

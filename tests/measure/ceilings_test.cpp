@@ -58,6 +58,7 @@ std::vector<LeastValues> least_values() {
   const LayerCase row{.x = {{{6, 5}}}};
   const LayerCase loss{.x = {{{6, 5}}, {{6}, DType::kInt32}}};
   const LayerCase image{.x = {{{2, 3, 4, 4}}}};
+  const LayerCase fours{.x = {{{2, 4, 4, 3}}}};
   const LayerCase pairs{.x = {{{6, 5}}, {{6, 5}}}};
   const auto with = [](LayerCase c, decltype(LayerCase::keys) keys) {
     c.keys = std::move(keys);
@@ -87,6 +88,7 @@ std::vector<LeastValues> least_values() {
       {"concat", pairs, {120, 120}},
       {"flatten", image, {}},  // a view
       {"reorder", with(image, {{"to", "nhwc"}}), {2 * kImage, 2 * kImage}},
+      {"pixel_shuffle", with(fours, {{"scale", "2"}}), {2 * kImage, 2 * kImage}},
       {"max_pool2d", halves, {kImage + kQuarter, kImage + kQuarter}},
       {"avg_pool2d", halves, {kImage + kQuarter, kImage + kQuarter}},
       {"global_avg_pool2d", image, {kImage + 6, kImage + 6}},

@@ -79,6 +79,7 @@ class Functions(unittest.TestCase):
             "max_pool2d": (lambda x, **k: ops.max_pool2d(x, 2, stride=1, **k), [image]),
             "avg_pool2d": (lambda x, **k: ops.avg_pool2d(x, 2, **k), [image]),
             "global_avg_pool2d": (ops.global_avg_pool2d, [image]),
+            "pixel_shuffle": (lambda x, **k: ops.pixel_shuffle(x, 2, **k), [normal(2, 8, 2, 3, dtype=float)]),
             "dropout": (lambda x, **k: ops.dropout(x, 0.3, seed=7, step=3, **k), [rows]),
             "add": (ops.add, [rows, normal(3, 4, dtype=float, seed=5)]),
             "concat": (ops.concat, [rows, normal(3, 2, dtype=float, seed=5)]),

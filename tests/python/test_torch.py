@@ -43,6 +43,9 @@ PAIRS = [
     ("max_pool2d", lambda m, **k: m.MaxPool2d(3, stride=2, padding=1, **k), (2, 3, 8, 9)),
     ("avg_pool2d", lambda m, **k: m.AvgPool2d(2, count_include_pad=False, padding=1, **k), (2, 3, 8, 8)),
     ("global_avg_pool2d", lambda m, **k: m.AdaptiveAvgPool2d(1, **k), (2, 3, 4, 5)),
+    ("pixel_shuffle", lambda m, **k: m.PixelShuffle(2, **k), (2, 8, 3, 4)),
+    ("pixel_shuffle_unbatched", lambda m, **k: m.PixelShuffle(3, **k), (9, 2, 4)),
+    ("pixel_shuffle_5d", lambda m, **k: m.PixelShuffle(2, **k), (2, 3, 4, 2, 3)),
 ]
 LOSSES = [
     ("cross_entropy", lambda m, **k: m.CrossEntropyLoss(**k)),
@@ -170,6 +173,8 @@ class Modules(unittest.TestCase):
         for make, message in [
             (lambda: dt.Conv2d(3, 4, 3, backend="cpu_bals")(inputs((2, 3, 9, 9))), "cpu_blas"),
             (lambda: dt.Conv2d(3, 4, 3)(inputs((2, 5, 9, 9))), "weight"),
+            (lambda: dt.PixelShuffle(3)(inputs((2, 8, 5, 5))), "multiples of 9"),
+            (lambda: dt.PixelShuffle(3)(inputs((9, 5))), "takes images"),
             (lambda: dt.Conv2d(3, 4, 3)(inputs((2, 3, 9, 9), torch.float64)), "float64"),
             (lambda: dt.Linear(3, 4, math="tf33"), "tf33"),
             (lambda: dt.BatchNorm1d(3)(inputs((1, 3))), "batch_norm1d"),
@@ -225,6 +230,7 @@ class Modules(unittest.TestCase):
             (lambda m: m.MaxPool2d(2), to(stride=1, padding=1), image),
             (lambda m: m.MaxPool2d(2), to(kernel_size=3, stride=None), image),
             (lambda m: m.AvgPool2d(2, padding=1), to(count_include_pad=False), image),
+            (lambda m: m.PixelShuffle(1), to(upscale_factor=2), image),
         ]:
             with self.subTest(made(nn)):
                 same(made, change, shape)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes layers.json: what PyTorch makes of every layer but the losses, in double. Needs torch (the CPU's is enough).
 
-Element i of a tensor whose counter starts at n is value(n + i), the case's scale times it for x; a running variance is
+Element i of a tensor whose counter starts at n is value(n + i), x_scale times it for x; a running variance is
 1.5 + value / 2. Counters go through x, parameters and dy, in this order. Values are in the order of N C H W.
 """
 
@@ -30,10 +30,10 @@ class Counter:
         return value(self.next - count, count).reshape(shape)
 
 
-def case(layer, forward, shapes, parameters=(), scale=1, training=True, **keys):
+def case(layer, forward, shapes, parameters=(), x_scale=1, training=True, **keys):
     """`forward(w, *x)` returns y, or a tuple of them; w has the parameters by name, which are (name, shape)."""
     counter = Counter()
-    x = [(scale * counter.tensor(shape)).requires_grad_() for shape in shapes]
+    x = [(x_scale * counter.tensor(shape)).requires_grad_() for shape in shapes]
     w = {}
     for name, shape in parameters:
         w[name] = counter.tensor(shape)
@@ -56,7 +56,7 @@ def case(layer, forward, shapes, parameters=(), scale=1, training=True, **keys):
         "type": layer,
         "keys": keys,
         "training": training,
-        "scale": scale,
+        "scale": x_scale,
         "x": [list(shape) for shape in shapes],
         "outputs": {
             name: [float(f"{v:.11g}") for v in each.detach().flatten().tolist()]
@@ -69,16 +69,16 @@ def activations():
     image, row = [2, 3, 3, 5], [7, 13]
     plain = {"relu": F.relu, "sigmoid": F.sigmoid, "tanh": F.tanh, "silu": F.silu, "gelu": F.gelu}
     for name, function in plain.items():
-        yield case(name, lambda w, x, f=function: f(x), [row], scale=4)
+        yield case(name, lambda w, x, f=function: f(x), [row], x_scale=4)
     yield case("relu", lambda w, x: F.relu(x), [image])
     yield case("leaky_relu", lambda w, x: F.leaky_relu(x, 0.25), [row], slope=0.25)
     yield case("leaky_relu", lambda w, x: F.leaky_relu(x, 0.5), [image], slope=0.5)
     yield case(
-        "gelu", lambda w, x: F.gelu(x, approximate="tanh"), [row], scale=4, approximate="tanh"
+        "gelu", lambda w, x: F.gelu(x, approximate="tanh"), [row], x_scale=4, approximate="tanh"
     )
     for shape in ([5, 7], image):
-        yield case("softmax", lambda w, x: F.softmax(x, -1), [shape], scale=4)
-        yield case("softmax_dropout", lambda w, x: F.softmax(x, -1), [shape], scale=4, p=0)
+        yield case("softmax", lambda w, x: F.softmax(x, -1), [shape], x_scale=4)
+        yield case("softmax_dropout", lambda w, x: F.softmax(x, -1), [shape], x_scale=4, p=0)
     yield case(
         "softmax_dropout",
         lambda w, x: F.dropout(F.softmax(x, -1), 0.5, False),
@@ -105,6 +105,8 @@ def joints():
     yield case(
         "reorder", lambda w, x: x.contiguous(memory_format=torch.channels_last), [image], to="nhwc"
     )
+    for scale, shape in ((2, [2, 12, 3, 2]), (3, [2, 9, 2, 5])):
+        yield case("pixel_shuffle", lambda w, x, r=scale: F.pixel_shuffle(x, r), [shape], scale=scale)
 
 
 def poolings():

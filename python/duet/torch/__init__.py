@@ -31,6 +31,7 @@ from .modules import (
     Linear,
     MaxPool2d,
     MultiMarginLoss,
+    PixelShuffle,
     ReLU,
     Sigmoid,
     SiLU,
@@ -40,6 +41,6 @@ from .modules import (
 
 __all__ = [
     "AdaptiveAvgPool2d", "AvgPool2d", "BatchNorm1d", "BatchNorm2d", "Conv2d", "CrossEntropyLoss", "GELU",
-    "LayerNorm", "LeakyReLU", "Linear", "MODULES", "MaxPool2d", "MultiMarginLoss", "ReLU", "Sigmoid", "SiLU",
-    "Softmax", "Tanh", "forget", "load_metadata", "load_state_dict", "replace", "save_state_dict",
+    "LayerNorm", "LeakyReLU", "Linear", "MODULES", "MaxPool2d", "MultiMarginLoss", "PixelShuffle", "ReLU",
+    "Sigmoid", "SiLU", "Softmax", "Tanh", "forget", "load_metadata", "load_state_dict", "replace", "save_state_dict",
 ]

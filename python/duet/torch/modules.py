@@ -338,6 +338,21 @@ class AdaptiveAvgPool2d(_Backed, nn.AdaptiveAvgPool2d):
     forward = _Pool.forward
 
 
+class PixelShuffle(_Backed, nn.PixelShuffle):
+    """torch.nn.PixelShuffle."""
+
+    _reads = frozenset(("upscale_factor",))
+
+    def _layer(self) -> tuple[str, dict[str, Any]]:
+        return "pixel_shuffle", dict(scale=self.upscale_factor)
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.dim() == 4:
+            return self._call((input,))[0]
+        images = self._call((input.reshape(-1, *input.shape[-3:]),))[0]
+        return images.reshape(*input.shape[:-3], *images.shape[1:])
+
+
 class CrossEntropyLoss(_Backed, nn.CrossEntropyLoss):
     """torch.nn.CrossEntropyLoss of class indices, reduction "mean".
 
@@ -408,6 +423,7 @@ MODULES: dict[type[nn.Module], type[nn.Module]] = {
     nn.Linear: Linear,
     nn.MaxPool2d: MaxPool2d,
     nn.MultiMarginLoss: MultiMarginLoss,
+    nn.PixelShuffle: PixelShuffle,
     nn.ReLU: ReLU,
     nn.Sigmoid: Sigmoid,
     nn.SiLU: SiLU,

@@ -78,6 +78,9 @@ class AdaptiveAvgPool2d(_Backed, nn.AdaptiveAvgPool2d):
     def __init__(self, output_size: int | tuple[int | None, ...] | None, *, backend: _Backend = None, math:
                  _Math = "fp32") -> None: ...
 
+class PixelShuffle(_Backed, nn.PixelShuffle):
+    def __init__(self, upscale_factor: int, *, backend: _Backend = None, math: _Math = "fp32") -> None: ...
+
 class CrossEntropyLoss(_Backed, nn.CrossEntropyLoss):
     def __init__(self, weight: torch.Tensor | None = None, size_average: bool | None = None, ignore_index: int =
                  -100, reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0, *,
