@@ -74,12 +74,27 @@ T read_object(const fs::path& path, const std::string& what_to_do, json* object 
   }
 }
 
+// Of "train_psnr" and "val_psnr": those that LoggedEpoch has no member for.
+std::vector<LoggedMetric> metrics_of(const json& epoch) {
+  std::vector<LoggedMetric> metrics;
+  for (const auto& [key, value] : epoch.items()) {
+    if (!key.starts_with("val_") || !value.is_number()) continue;
+    const std::string name = key.substr(4);
+    if (name == "loss" || name == "accuracy" || name == "top5") continue;
+    const auto train = epoch.find("train_" + name);
+    const bool known = train != epoch.end() && train->is_number();
+    metrics.push_back({name, known ? train->get<double>() : kUnknown, value.get<double>()});
+  }
+  return metrics;
+}
+
 void read_line(const std::string& line, RunRecord* run) {
   const json object = parse_json(line);
   if (!object.is_object()) throw DataError("not an object");
   const json event = object.value("event", json());
   if (event == "epoch") {
     run->epochs.push_back(JsonReader::read<LoggedEpoch>(object));
+    run->epochs.back().metrics = metrics_of(object);
   } else if (event == "step") {
     run->steps.push_back(JsonReader::read<LoggedStep>(object));
   } else {

@@ -21,13 +21,23 @@ struct LoggedStep {
   }
 };
 
+/// What metrics.jsonl has of an epoch beside loss and accuracy: a value in training and on the validation data of
+/// each of several losses and of each metric.
+struct LoggedMetric {
+  std::string name;
+  double train = kUnknown, validation = kUnknown;
+  void fields(auto& f) { f("name", name)("train", train)("validation", validation); }
+};
+
 /// "event": "epoch"
 struct LoggedEpoch {
   Count epoch;
   double train_loss = kUnknown, train_accuracy = kUnknown, val_loss = kUnknown;
   double val_accuracy = kUnknown, val_top5 = kUnknown, learning_rate = kUnknown;
   double images_per_second = kUnknown, seconds = kUnknown, evaluation_seconds = kUnknown;
+  std::vector<LoggedMetric> metrics;
   void fields(auto& f) {
+    f.maybe("metrics", metrics);
     f("epoch", epoch)("train_loss", train_loss)("train_accuracy", train_accuracy);
     f("val_loss", val_loss)("val_accuracy", val_accuracy).maybe("val_top5", val_top5);
     f("learning_rate", learning_rate)("images_per_second", images_per_second);

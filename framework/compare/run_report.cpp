@@ -25,15 +25,30 @@ constexpr size_t kMostConfusions = 20;
 constexpr size_t kMostMatrixClasses = 40;
 
 ResultTable epoch_table(const RunRecord& run) {
-  const bool top5 = std::any_of(run.epochs.begin(), run.epochs.end(),
-                                [](const auto& epoch) { return !std::isnan(epoch.val_top5); });
+  const auto has = [&](double LoggedEpoch::*value) {
+    return std::any_of(run.epochs.begin(), run.epochs.end(),
+                       [&](const auto& epoch) { return !std::isnan(epoch.*value); });
+  };
+  const bool accuracy = has(&LoggedEpoch::val_accuracy);
   TableOf table(run.epochs);
   table.numbers("epoch", &LoggedEpoch::epoch, format_whole)
-      .numbers("train loss", &LoggedEpoch::train_loss, format_value)
-      .numbers("train accuracy", &LoggedEpoch::train_accuracy, format_accuracy)
-      .numbers("validation loss", &LoggedEpoch::val_loss, format_value)
-      .numbers("validation accuracy", &LoggedEpoch::val_accuracy, format_accuracy);
-  if (top5) table.numbers("top-5 accuracy", &LoggedEpoch::val_top5, format_accuracy);
+      .numbers("train loss", &LoggedEpoch::train_loss, format_value);
+  if (accuracy) table.numbers("train accuracy", &LoggedEpoch::train_accuracy, format_accuracy);
+  table.numbers("validation loss", &LoggedEpoch::val_loss, format_value);
+  if (accuracy) table.numbers("validation accuracy", &LoggedEpoch::val_accuracy, format_accuracy);
+  if (has(&LoggedEpoch::val_top5)) {
+    table.numbers("top-5 accuracy", &LoggedEpoch::val_top5, format_accuracy);
+  }
+  const auto metrics = run.epochs.empty() ? std::vector<LoggedMetric>() : run.epochs[0].metrics;
+  for (const LoggedMetric& metric : metrics) {
+    const auto of = [name = metric.name](const LoggedEpoch& epoch) {
+      for (const LoggedMetric& each : epoch.metrics) {
+        if (each.name == name) return each.validation;
+      }
+      return kUnknown;
+    };
+    table.numbers("validation " + metric.name, of, format_value);
+  }
   return table.numbers("learning rate", &LoggedEpoch::learning_rate, format_value)
       .numbers("images/s", &LoggedEpoch::images_per_second, format_whole)
       .numbers("time", &LoggedEpoch::seconds, format_seconds)
@@ -105,12 +120,19 @@ std::vector<Figure> figures_of(const RunRecord& run) {
     const auto best = std::max_element(
         run.epochs.begin(), run.epochs.end(),
         [](const auto& a, const auto& b) { return a.val_accuracy < b.val_accuracy; });
-    figures.push_back(
-        {"best validation accuracy", shown(best->val_accuracy, format_accuracy),
-         "after epoch " + format_whole(best->epoch) + " of " + format_whole(last.epoch) + " done"});
+    if (!std::isnan(best->val_accuracy)) {
+      figures.push_back({"best validation accuracy", shown(best->val_accuracy, format_accuracy),
+                         "after epoch " + format_whole(best->epoch) + " of " +
+                             format_whole(last.epoch) + " done"});
+    }
     figures.push_back({"validation loss", shown(last.val_loss, format_value),
                        "after epoch " + format_whole(last.epoch) + "; in training " +
                            shown(last.train_loss, format_value)});
+    for (const LoggedMetric& metric : last.metrics) {
+      figures.push_back({"validation " + metric.name, shown(metric.validation, format_value),
+                         "after epoch " + format_whole(last.epoch) + "; in training " +
+                             shown(metric.train, format_value)});
+    }
     if (run.goal) {
       const bool reached = !std::isnan(run.goal->epoch);
       figures.push_back(

@@ -104,8 +104,8 @@ struct DatasetLoader {
   DatasetInfo info;
   /// `data_dir` is the folder the user named (--data), or empty. Throws DataError.
   std::function<Dataset(const std::filesystem::path& data_dir)> load;
-  /// Makes of any picture what it would be in the data set, where that resizes its own; may be
-  /// empty. Throws DataError.
+  /// Makes of any picture what it would be in the data set, where that resizes its own, or has channels of
+  /// its own; may be empty. Throws DataError.
   std::function<Image(const Image& picture)> fit = {};
 };
 

@@ -10,6 +10,7 @@
 #include "data/data_memory.h"
 #include "data/dataset_types.h"
 #include "data/degrade.h"
+#include "data/image.h"
 #include "data/image_file.h"
 #include "data/picture_folder.h"
 #include "data/validation_split.h"
@@ -28,6 +29,7 @@ struct PairKeys {
   ValidationSplit split;
   Degradation degrade;
   int64_t channels = 3;
+  bool limited = false;           // luma: limited
   int64_t patch = 0, stride = 0;  // of the image, not of the target
   bool skip = false;              // on_error: skip
 };
@@ -61,6 +63,11 @@ void add_patch(const Image& image, int64_t top, int64_t left, int64_t side,
   }
 }
 
+Image in_channels(const Image& image, const PairKeys& keys) {
+  if (keys.channels == 3) return to_rgb(image);
+  return keys.limited ? to_limited_luma(image) : to_grey(image);
+}
+
 Pairs pairs_of(const fs::path& file, const PairKeys& keys, uint64_t number) try {
   const Image read = read_image_file(file);
   const int64_t scale = keys.degrade.scale;
@@ -70,7 +77,7 @@ Pairs pairs_of(const fs::path& file, const PairKeys& keys, uint64_t number) try 
                      size_text(keys.patch * scale, keys.patch * scale) +
                      (scale > 1 ? " (data.patch times data.degrade.scale)" : " (data.patch)")};
   }
-  const Image whole = keys.channels == 1 ? to_grey(read) : to_rgb(read);
+  const Image whole = in_channels(read, keys);
   const Image target = cut(whole, whole.height / scale * scale, whole.width / scale * scale);
   const Image image = degraded(target, keys.degrade, number);
   Pairs pairs;
@@ -164,6 +171,11 @@ DatasetLoader read_image_pairs(ConfigReader& reader) {
   }
   keys.channels = reader.integer("channels", 3, 1, 3);
   if (keys.channels == 2) reader.error("channels", "expected 1 (luminance) or 3 (colour)");
+  if (keys.channels == 1) {
+    keys.limited = reader.choice("luma", {"full", "limited"}, "full") == "limited";
+  } else {
+    reader.reject("luma", "belongs to channels: 1");
+  }
   keys.degrade = read_degradation(reader);
   keys.patch = reader.integer("patch", {}, 1, kMostPatch / keys.degrade.scale);
   keys.stride = reader.integer("stride", keys.patch, 1, kMostPatch);
@@ -177,7 +189,8 @@ DatasetLoader read_image_pairs(ConfigReader& reader) {
                          .mean = std::vector<double>(channels, 0.0),
                          .stddev = std::vector<double>(channels, 1.0),
                          .target = {keys.channels, side, side}};
-  return {info, [info, keys](const fs::path& data_dir) { return load(info, keys, data_dir); }};
+  return {info, [info, keys](const fs::path& data_dir) { return load(info, keys, data_dir); },
+          [keys](const Image& picture) { return in_channels(picture, keys); }};
 }
 
 }  // namespace

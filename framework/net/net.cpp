@@ -214,8 +214,9 @@ void Net::set_losses(const std::vector<ResolvedLayer>& layers) {
   objective_ = {desc, objective_memory_.data()};
 }
 
+// A double reference has none.
 void Net::queue_objective() {
-  if (!objective_memory_.data()) return;
+  if (!objective_memory_.data() || objective_.desc.dtype != DType::kFloat32) return;
   WeightedLosses terms;
   for (const Loss& loss : losses_) terms.add(loss.value().data<float>(), loss.weight);
   add_losses(context_, terms, objective_.data<float>());
@@ -310,6 +311,8 @@ void Net::run(const Call& call, const uint64_t* number, bool training, const Wei
     return DeviceError(what + " (layer " + node.name + ", " + step.id + ", " +
                        std::string(to_string(step.pass)) + ", " + node.layer->problem_text() + ")");
   };
+  const bool ends_forward =
+      step.pass == Pass::kForward && !losses_.empty() && losses_.back().node == &node;
   try {
     const Running running(step.id, node.layer->type(), to_string(step.pass), node.name);
     const Run run{context_, workspace_.data(), workspace_bytes_, number, training};
@@ -325,6 +328,7 @@ void Net::run(const Call& call, const uint64_t* number, bool training, const Wei
     } else {
       run_pass(call, run, update);
     }
+    if (ends_forward) queue_objective();
   } catch (const DeviceError& e) {
     throw named(e.what());
   } catch (const Error&) {

@@ -120,10 +120,9 @@ class Net {
   const std::vector<Loss>& losses() const { return losses_; }
   /// The layers that are metrics (layers/metric.h): y[0] is float32 {2}.
   const std::vector<const Node*>& metrics() const { return metrics_; }
-  /// float32 {1}, which training makes less: the only loss, or what queue_objective() leaves.
+  /// float32 {1}, which training makes less: the sum of all losses by their weights, there once the last
+  /// of them has run forward. A single one of weight 1 is that itself.
   const Tensor& objective() const { return objective_; }
-  /// The sum of all losses by their weights, of what forward() left. Nothing to do for a single one of weight 1.
-  void queue_objective();
 
   std::vector<Node>& nodes() { return nodes_; }
   const std::vector<Node>& nodes() const { return nodes_; }
@@ -169,6 +168,7 @@ class Net {
   void run(const Call& call, const uint64_t* step, bool training, const WeightUpdate* update);
   void run_pass(const Call& call, const Run& run, const WeightUpdate* update);
   void wait_for_readers(const Call& call);
+  void queue_objective();
 
   Context& context_;
   Weights& weights_;

@@ -14,7 +14,8 @@ struct TotalPart {
   const float* mean = nullptr;     // {1}: of a loss
   const int32_t* hits = nullptr;   // {2}: rows that are right, rows that count
   const double* weight = nullptr;  // {1}: of the mean; null: the rows that count
-  const float* sums = nullptr;     // {2}, instead of all that: of a metric, its sum over the rows that count, and these
+  const float* sums =
+      nullptr;  // {2}, instead of all that: of a metric, its sum over the rows that count, and these
 
   /// The mean by its weight; or, without one, the share of the hits in the rows that count.
   DUET_HOST_DEVICE void add_to(Total& total) const {

@@ -213,7 +213,9 @@ void predict_pictures(Trained& trained, DatasetInfo info, const PredictOptions& 
   json made = json::array();
   for (size_t i = 0; i < files.size(); ++i) {
     const Image read = read_image_file(options.images[i]);
-    const Image image = info.channels == 1 ? to_grey(read) : to_rgb(read);
+    const Image image = setup.dataset.fit    ? setup.dataset.fit(read)
+                        : info.channels == 1 ? to_grey(read)
+                                             : to_rgb(read);
     info.height = image.height;
     info.width = image.width;
     if (info.has_targets()) {

@@ -7,7 +7,6 @@ StepTotals::StepTotals(Net& net) : net_(net) {
 }
 
 void StepTotals::queue() {
-  net_.queue_objective();
   for (LossWeight& weight : weights_) weight.queue();
 }
 

@@ -16,8 +16,8 @@ class StepTotals {
   /// `net` has its losses and outlives this.
   explicit StepTotals(Net& net);
 
-  /// What queue() leaves is where end() points to: the objective of several losses, and what a loss with
-  /// class weights weighs in the mean over several batches.
+  /// Queues, of what forward has left, what a loss with class weights weighs in the mean over several batches;
+  /// end() points to it.
   void queue();
   StepEnd end(const ScheduleRule& schedule = {}) const;
   /// Totals of a state that are in use.

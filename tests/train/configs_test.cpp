@@ -59,6 +59,7 @@ TEST(Configs, ParameterCounts) {
   EXPECT_EQ(parameters_of("fashion_mnist_tuned"),
             9 * (64 + 64 * 128 + 2 * 128 * 128 + 128 * 256 + 2 * 256 * 256) +
                 2 * (64 + 3 * 128 + 3 * 256) + 256 * 10 + 10);
+  EXPECT_EQ(parameters_of("espcn"), 25 * 64 + 64 + 9 * 64 * 32 + 32 + 9 * 32 * 9 + 9);
   EXPECT_EQ(parameters_of("resnet18"), 11689512);
   EXPECT_EQ(parameters_of("vgg16"), 138357544);
   EXPECT_EQ(parameters_of("tiny_imagenet_cnn"),

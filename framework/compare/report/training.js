@@ -50,6 +50,13 @@ function fillCurves(content) {
     curve(0, "training", epochs, "epoch", "train_accuracy", 100),
     curve(1, "validation", epochs, "epoch", "val_accuracy", 100),
     curve(2, "validation, top 5", epochs, "epoch", "val_top5", 100)], percent);
+  for (const {name} of listOf((epochs[0] ?? {}).metrics)) {
+    const values = epochs.map((entry) => ({epoch: entry.epoch,
+      ...listOf(entry.metrics).find((metric) => metric.name === name)}));
+    addCurves(pair, name, "epoch", [
+      curve(0, "training", values, "epoch", "train"),
+      curve(1, "validation", values, "epoch", "validation")], () => linearAxis(name));
+  }
   addCurves(pair, "Loss of single steps", "step", [
     curve(0, "training", loggedSteps, "step", "loss")], lossAxis);
   const [list, x] = loggedSteps.length > 1 ? [loggedSteps, "step"] : [epochs, "epoch"];
