@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/config.h"
+#include "data/dataset.h"
 #include "data/image.h"
 #include "data/resample.h"
 
@@ -25,5 +26,10 @@ Degradation read_degradation(ConfigReader& reader);
 /// The image of the pair. `number` is the target's among those of its data set: each has noise of its own, the
 /// same bytes in every run and on every machine. REQUIRES: both sides of `target` are multiples of the scale.
 Image degraded(const Image& target, const Degradation& how, uint64_t number);
+
+/// What a network for pairs is measured by: the mean over the pairs of `split`, which are in memory, of the PSNR in dB
+/// (core/image_quality.h) of the images, enlarged by bicubic to the targets' size where that is larger, beside the
+/// targets; `border` pixels are cut off each side. Infinite where a pair is equal.
+double psnr_of_images(const DatasetInfo& info, const Split& split, int64_t border);
 
 }  // namespace duet

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "data/degrade.h"
 #include "data/fingerprint.h"
 #include "device/stopwatch.h"
 #include "net/table.h"
@@ -55,10 +56,19 @@ void evaluate(const fs::path& checkpoint, Setup& setup, const EvaluateOptions& o
                            {"checkpoint", checkpoint.string()},
                            {"images_per_second", rate}};
   result.update(evaluation_json(data, metrics));
+  std::string beside;
+  if (data.has_targets() && !data.validation.images.empty()) {
+    const int64_t border = data.target.height > data.height ? data.target.height / data.height : 0;
+    const double psnr = psnr_of_images(data, data.validation, border);
+    result["images_psnr"] = psnr;
+    beside = fmt::format("{}: psnr {:.4f}, without {} pixels at each side\n",
+                         border > 0 ? "the images enlarged by bicubic" : "the images themselves",
+                         psnr, border);
+  }
   const std::string text = fmt::format("{}: validation {} of {} images, {} images/s\n{}",
                                        checkpoint.string(), values_text(metrics, ", "),
                                        format_count(metrics.rows), format_count(std::llround(rate)),
-                                       metrics.classes.empty() ? "" : classes_text(data, metrics));
+                                       metrics.classes.empty() ? beside : classes_text(data, metrics));
   std::fputs(options.json ? (json_text(result) + "\n").c_str() : text.c_str(), stdout);
 }
 

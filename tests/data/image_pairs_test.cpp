@@ -164,6 +164,30 @@ TEST_F(ImagePairs, TrainingImagesAreHeldOut) {
   }
 }
 
+TEST_F(ImagePairs, AreMeasuredByTheirImages) {
+  const Image flat{12, 12, 3, std::vector<uint8_t>(432, 100)};
+  write("train/a.png", flat);
+  write("val/a.png", picture(12, 12, 3));
+  const Dataset data = load(kThirds);
+  // Of equal images; and against values by hand.
+  EXPECT_TRUE(std::isinf(psnr_of_images(data, data.train, 0)));
+  const Image target = picture(12, 12, 3);
+  const Image large = resample(resample(target, 4, 4, ResampleFilter::kBicubic), 12, 12,
+                               ResampleFilter::kBicubic);
+  for (const int64_t border : {0, 3}) {
+    double squares = 0, count = 0;
+    for (int64_t y = border; y < 12 - border; ++y) {
+      for (int64_t i = border * 3; i < (12 - border) * 3; ++i, ++count) {
+        const double d = large.pixels[static_cast<size_t>(y * 36 + i)] -
+                         static_cast<double>(target.pixels[static_cast<size_t>(y * 36 + i)]);
+        squares += d * d;
+      }
+    }
+    EXPECT_NEAR(psnr_of_images(data, data.validation, border),
+                10 * std::log10(255 * 255 * count / squares), 1e-9);
+  }
+}
+
 struct PairBatch {
   std::vector<float> images, targets;
   std::vector<int32_t> rows;
