@@ -103,10 +103,10 @@ nb::list parameters(const PreparedLayer& self) {
   return result;
 }
 
-std::vector<bool> gradients(const PreparedLayer& self) {
-  std::vector<bool> result;
+nb::list gradients(const PreparedLayer& self) {
+  nb::list result;
   for (size_t i = 0; i < self.layer().inputs().size(); ++i) {
-    result.push_back(self.layer().has_gradient(i));
+    result.append(self.layer().has_gradient(i));
   }
   return result;
 }
