@@ -50,7 +50,9 @@ class Memory {
     const auto& inputs = layer.inputs();
     const auto& outputs = layer.outputs();
     for (size_t i = 0; i < inputs.size(); ++i) {
-      const std::string name = layer.takes_labels() && i == 1 ? "labels" : numbered("x", i, inputs);
+      const auto fields = layer.fields();
+      const std::string name =
+          i == 0 || fields.empty() ? numbered("x", i, inputs) : std::string(fields[i - 1]);
       tensors.x.push_back(add(name, Role::kRead, inputs[i]));
       const bool gradient = layer.has_gradient(i);
       const bool again = layer.is_sum() && i > 0;
@@ -106,11 +108,11 @@ class Memory {
   }
   /// A loss has two outputs of a meaning each; the others of a sum are one in memory.
   std::string output_name(const std::string& name, size_t i) const {
-    if (layer_.takes_labels()) return i == 0 ? "loss" : "hits";
+    if (layer_.is_loss()) return i == 0 ? "loss" : "hits";
     return layer_.is_sum() ? name : numbered(name, i, layer_.outputs());
   }
   std::string numbered_output(const std::string& name, size_t i) const {
-    return layer_.takes_labels() ? "dloss" : numbered(name, i, layer_.outputs());
+    return layer_.is_loss() ? "dloss" : numbered(name, i, layer_.outputs());
   }
   /// w and b, as in formulas; a normalisation's have names of their own.
   std::string parameter_name(const std::string& name) const {

@@ -91,10 +91,9 @@ std::vector<Key> keys_of(const duet::LayerType& type) {
 std::unique_ptr<duet::Layer> sample_of(const duet::LayerType& type, duet::Math math,
                                        duet::Layout layout) {
   const duet::DType dtype = duet::storage_of(math);
-  const duet::TensorDesc images{{64, 64, 14, 14}, dtype, layout}, features{{64, 256}, dtype},
-      labels{{64}, duet::DType::kInt32};
+  const duet::TensorDesc images{{64, 64, 14, 14}, dtype, layout}, features{{64, 256}, dtype};
   const std::vector<std::vector<duet::TensorDesc>> inputs = {
-      {images}, {images, images}, {features}, {features, features}, {features, labels}};
+      {images}, {images, images}, {features}, {features, features}};
   const std::vector<std::string> values = {"64", "3", "nchw", "nhwc"};
   const std::string pools_by = "pool_kernel";  // of blocks, which are for windows of 2x2
   std::vector<std::string> required;
@@ -115,10 +114,11 @@ std::unique_ptr<duet::Layer> sample_of(const duet::LayerType& type, duet::Math m
     duet::ConfigReader reader(node, "layer", errors);
     const std::unique_ptr<duet::Layer> layer = type.make(reader);
     if (!errors.empty()) continue;
-    for (const auto& each : inputs) {
+    for (auto each : inputs) {
+      const duet::TensorDesc x = each[0];
+      for (const auto field : layer->fields()) each.push_back(duet::field_beside(x, field));
       try {
         std::unique_ptr<duet::Layer> bound = layer->clone();
-        if (bound->takes_labels() != (each.back().dtype == duet::DType::kInt32)) continue;
         bound->bind(each, {.math = math});
         return bound;
       } catch (const std::exception&) {  // it takes others

@@ -15,6 +15,8 @@
 #include "layers/layer_norm/layer_norm.h"
 #include "layers/linear/linear.h"
 #include "layers/linear_relu/linear_relu.h"
+#include "layers/pair_loss/pair_loss.h"
+#include "layers/pair_metric/pair_metric.h"
 #include "layers/pixel_shuffle/pixel_shuffle.h"
 #include "layers/pool2d/pool2d.h"
 #include "layers/reorder/reorder.h"
@@ -38,6 +40,7 @@ const std::vector<const LayerType*>& layer_types() {
       &batch_norm2d_relu_type(),
       &batch_norm2d_relu_pool_type(),
       &bce_with_logits_type(),
+      &charbonnier_loss_type(),
       &concat_type(),
       &conv2d_type(),
       &conv2d_pool_relu_type(),
@@ -45,14 +48,19 @@ const std::vector<const LayerType*>& layer_types() {
       &flatten_type(),
       &gelu_type(),
       &global_avg_pool2d_type(),
+      &l1_loss_type(),
       &layer_norm_type(),
       &leaky_relu_type(),
       &linear_type(),
       &linear_relu_type(),
       &max_pool2d_type(),
+      &mean_absolute_error_type(),
+      &mean_squared_error_type(),
       &mse_type(),
+      &mse_loss_type(),
       &multi_margin_type(),
       &pixel_shuffle_type(),
+      &psnr_type(),
       &relu_type(),
       &reorder_type(),
       &sigmoid_type(),

@@ -429,7 +429,7 @@ class Resolver {
         if (source.layer == kField) continue;
         const auto from = static_cast<size_t>(source.layer);
         source.layer = places[from].layer;
-        source.output = readers[from] > 1 ? places[from].output++ : 0;
+        source.output = source.gradient && readers[from] > 1 ? places[from].output++ : 0;
       }
       all.push_back(std::move(result_[i]));
       if (split) {

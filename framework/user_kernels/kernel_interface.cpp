@@ -150,23 +150,26 @@ class Passes {
     return desc.dtype == layer_.inputs()[0].dtype ? "T" : "float";
   }
 
-  // The labels and the counts of a loss have names of their own and no gradients.
+  // Fields of the batch and what losses and metrics give have names of their own, and no gradients but
+  // that of the loss.
   void add_values(std::vector<KernelTensor>* all, const std::string& name, List list,
                   const std::vector<TensorDesc>& descs, bool written = false) const {
     for (size_t i = 0; i < descs.size(); ++i) {
       std::string own = descs.size() > 1 ? name + std::to_string(i) : name;
-      if (layer_.takes_labels()) {
-        own = name == "x" ? (i == 0 ? "x" : "labels") : (i == 0 ? "loss" : "hits");
+      if (const auto fields = layer_.fields(); name == "x" && !fields.empty()) {
+        own = i == 0 ? "x" : std::string(fields[i - 1]);
       }
+      if (name == "y" && layer_.is_loss()) own = i == 0 ? "loss" : "hits";
+      if (name == "y" && layer_.is_metric()) own = "totals";
       all->push_back({own, list, i, type_of(descs[i]), written});
     }
   }
   void add_gradients(std::vector<KernelTensor>* all, const std::string& name, List list,
                      const std::vector<TensorDesc>& descs, bool written = false) const {
-    const size_t count = layer_.takes_labels() ? 1 : descs.size();
+    const size_t count = layer_.is_loss() ? 1 : descs.size();
     for (size_t i = 0; i < count; ++i) {
       std::string own = count > 1 ? name + std::to_string(i) : name;
-      if (layer_.takes_labels() && !written) own = "dloss";
+      if (layer_.is_loss() && !written) own = "dloss";
       all->push_back({own, list, i, type_of(descs[i]), written});
     }
   }

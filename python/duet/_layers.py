@@ -32,13 +32,14 @@ class Parameter(NamedTuple):
 class Prepared:
     """A prepared layer, and what it says of itself, asked for once."""
 
-    __slots__ = ("layer", "inputs", "outputs", "parameters", "backward_passes", "workspace", "state_bytes",
+    __slots__ = ("layer", "inputs", "gradients", "outputs", "parameters", "backward_passes", "workspace", "state_bytes",
                  "reads_output", "gpu", "forward", "backward", "only_output_is_like_input",
                  "has_buffers", "untrainable")
 
     def __init__(self, layer: _duet.Layer, gpu: bool):
         self.layer = layer
         self.inputs = tuple(_desc(d) for d in layer.inputs)
+        self.gradients = tuple(layer.gradients)
         self.outputs = tuple(_desc(d) for d in layer.outputs)
         self.parameters = tuple(Parameter(name, _desc(d), trained) for name, d, trained in layer.parameters)
         self.backward_passes = tuple(layer.passes[1:])

@@ -8,7 +8,7 @@ Every function takes PyTorch's arguments, and three more:
 - ``math``: ``"fp32"``, or ``"tf32"``, which lets tensor cores round the operands of products. Arrays of bfloat16
   are computed in bf16.
 - ``grad``: with ``True`` the result is ``(y, backward)``, and ``backward(dy)`` gives the gradients of the array
-  arguments, in their order; those of labels and of absent ones are None.
+  arguments, in their order; those of labels, of targets and of absent ones are None.
 
 Nothing is copied: inputs are read where they are, results are new arrays of the inputs' framework, and a GPU's
 work is queued on the framework's current stream. torch's autograd does not see these functions; duet.torch has
@@ -130,7 +130,7 @@ class _Call:
             if found != wanted:
                 raise ConfigError(f"dy is {_text(found)}, and the output was {_text(wanted)}")
             dy_at.append(address)
-        dx, dx_at = self._gradients([d if d.dtype != "int32" else None for d in layer.inputs])
+        dx, dx_at = self._gradients([d if has else None for d, has in zip(layer.inputs, layer.gradients)])
         dw, dw_at = self._gradients([p.desc if p.trained else None for p in layer.parameters])
         for name in layer.backward_passes:
             workspace, workspace_at = self._bytes(layer.workspace[name])

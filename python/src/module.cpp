@@ -103,6 +103,14 @@ nb::list parameters(const PreparedLayer& self) {
   return result;
 }
 
+nb::list gradients(const PreparedLayer& self) {
+  nb::list result;
+  for (size_t i = 0; i < self.layer().inputs().size(); ++i) {
+    result.append(self.layer().has_gradient(i));
+  }
+  return result;
+}
+
 std::vector<std::string> pass_names(const PreparedLayer& self) {
   std::vector<std::string> names;
   for (Pass pass : self.passes()) names.emplace_back(to_string(pass));
@@ -134,6 +142,7 @@ void define_layer(nb::module_& m) {
                    [](const PreparedLayer& self) { return std::string(self.layer().type()); })
       .def_prop_ro("problem", [](const PreparedLayer& self) { return self.layer().problem_text(); })
       .def_prop_ro("inputs", [](const PreparedLayer& self) { return descs(self.layer().inputs()); })
+      .def_prop_ro("gradients", gradients, "Whether each input has one.")
       .def_prop_ro("outputs",
                    [](const PreparedLayer& self) { return descs(self.layer().outputs()); })
       .def_prop_ro("parameters", parameters)

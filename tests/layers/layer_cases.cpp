@@ -11,6 +11,7 @@ std::vector<LayerCase> batch_norm2d_cases();
 std::vector<LayerCase> batch_norm2d_relu_cases();
 std::vector<LayerCase> batch_norm2d_relu_pool_cases();
 std::vector<LayerCase> bce_with_logits_cases();
+std::vector<LayerCase> charbonnier_loss_cases();
 std::vector<LayerCase> concat_cases();
 std::vector<LayerCase> conv2d_cases();
 std::vector<LayerCase> conv2d_pool_relu_cases();
@@ -18,14 +19,19 @@ std::vector<LayerCase> dropout_cases();
 std::vector<LayerCase> flatten_cases();
 std::vector<LayerCase> gelu_cases();
 std::vector<LayerCase> global_avg_pool2d_cases();
+std::vector<LayerCase> l1_loss_cases();
 std::vector<LayerCase> layer_norm_cases();
 std::vector<LayerCase> leaky_relu_cases();
 std::vector<LayerCase> linear_cases();
 std::vector<LayerCase> linear_relu_cases();
 std::vector<LayerCase> max_pool2d_cases();
+std::vector<LayerCase> mean_absolute_error_cases();
+std::vector<LayerCase> mean_squared_error_cases();
 std::vector<LayerCase> mse_cases();
+std::vector<LayerCase> mse_loss_cases();
 std::vector<LayerCase> multi_margin_cases();
 std::vector<LayerCase> pixel_shuffle_cases();
+std::vector<LayerCase> psnr_cases();
 std::vector<LayerCase> relu_cases();
 std::vector<LayerCase> reorder_cases();
 std::vector<LayerCase> sigmoid_cases();
@@ -49,6 +55,7 @@ const std::vector<CasesOfType>& layer_cases() {
       {"batch_norm2d_relu", batch_norm2d_relu_cases()},
       {"batch_norm2d_relu_pool", batch_norm2d_relu_pool_cases()},
       {"bce_with_logits", bce_with_logits_cases()},
+      {"charbonnier_loss", charbonnier_loss_cases()},
       {"concat", concat_cases()},
       {"conv2d", conv2d_cases()},
       {"conv2d_pool_relu", conv2d_pool_relu_cases()},
@@ -56,14 +63,19 @@ const std::vector<CasesOfType>& layer_cases() {
       {"flatten", flatten_cases()},
       {"gelu", gelu_cases()},
       {"global_avg_pool2d", global_avg_pool2d_cases()},
+      {"l1_loss", l1_loss_cases()},
       {"layer_norm", layer_norm_cases()},
       {"leaky_relu", leaky_relu_cases()},
       {"linear", linear_cases()},
       {"linear_relu", linear_relu_cases()},
       {"max_pool2d", max_pool2d_cases()},
+      {"mean_absolute_error", mean_absolute_error_cases()},
+      {"mean_squared_error", mean_squared_error_cases()},
       {"mse", mse_cases()},
+      {"mse_loss", mse_loss_cases()},
       {"multi_margin", multi_margin_cases()},
       {"pixel_shuffle", pixel_shuffle_cases()},
+      {"psnr", psnr_cases()},
       {"relu", relu_cases()},
       {"reorder", reorder_cases()},
       {"sigmoid", sigmoid_cases()},

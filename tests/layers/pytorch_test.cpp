@@ -1,6 +1,6 @@
 // Every layer against PyTorch in double (tests/pytorch/make_layers.py): the reference in double, and
-// each implementation of this machine within what its rounding may be. The losses are in
-// row_loss_test.cpp.
+// each implementation of this machine within what its rounding may be. The losses and metrics
+// are in row_loss_test.cpp and pair_test.cpp.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -174,7 +174,7 @@ INSTANTIATE_TEST_SUITE_P(, PyTorch, testing::Values(Layout::kNCHW, Layout::kNHWC
 
 TEST(PyTorchFixtures, HoldEveryLayerType) {
   std::set<std::string> covered;
-  for (const char* name : {"layers.json", "losses.json"}) {
+  for (const char* name : {"layers.json", "losses.json", "pairs.json"}) {
     const json all = read(name);
     for (const json& each : all["cases"]) covered.insert(each["type"].get<std::string>());
   }

@@ -108,6 +108,21 @@ class Functions(unittest.TestCase):
                 expected = numeric_gradient(lambda: function(x, target), x, np.ones(1))
                 np.testing.assert_allclose(dx, expected, rtol=1e-5, atol=1e-7)
 
+    def test_losses_and_metrics_of_two_tensors(self):
+        x, target, rows = normal(3, 4, dtype=float), normal(3, 4, dtype=float, seed=1), np.array([0, -1, 2], np.int32)
+        difference = (x - target)[[0, 2]]
+        for type, expected in (("mse_loss", difference**2), ("l1_loss", abs(difference))):
+            with self.subTest(type):
+                loss, backward = ops.layer(type, [x, target, rows], grad=True)
+                self.assertAlmostEqual(loss[0], expected.mean())
+                dx, *others = backward(np.ones(1))
+                self.assertEqual(others, [None, None])
+                numeric = numeric_gradient(lambda: ops.layer(type, [x, target, rows]), x, np.ones(1))
+                np.testing.assert_allclose(dx, numeric, rtol=1e-5, atol=1e-7)
+        totals, backward = ops.layer("mean_squared_error", [x, target, rows], grad=True)
+        np.testing.assert_allclose(totals, [(difference**2).mean(1).sum(), 2])
+        self.assertEqual(backward(np.ones(2)), [None, None, None])
+
     def test_batch_norm_updates_its_statistics(self):
         x, mean, var = normal(8, 3, dtype=np.float64), np.zeros(3), np.ones(3)
         ops.batch_norm(x, mean, var, training=True)

@@ -75,6 +75,7 @@ std::vector<double> values_of(Data data, double scale, const TensorDesc& desc,
   return values;
 }
 
+// A fifth of them are -1: rows that do not count.
 std::vector<double> labels(int64_t count, int64_t classes, std::mt19937& random) {
   std::vector<double> values(static_cast<size_t>(count));
   for (size_t i = 0; i < values.size(); ++i) {
@@ -110,8 +111,9 @@ LayerData make_data(const LayerCase& c, const Layer& layer) {
   for (size_t i = 0; i < c.x.size(); ++i) {
     const TensorDesc& x = layer.inputs()[i];
     const Data kind = i < c.data_of.size() ? c.data_of[i] : c.data;
+    const int64_t classes = layer.takes_labels() ? c.x[0].shape[1] : x.elements();
     data.x.push_back(is_float(x.dtype) ? values_of(kind, c.scale, x, random)
-                                       : labels(x.elements(), c.x[0].shape[1], random));
+                                       : labels(x.elements(), classes, random));
     if (!is_float(x.dtype)) spread_shares(data.x.back(), x);
   }
   const Data kind = c.data == Data::kIntegers ? Data::kIntegers : Data::kNormal;
@@ -141,7 +143,9 @@ std::vector<LayerCase> in_both_layouts(std::vector<LayerCase> cases) {
   for (size_t i = 0; i < count; ++i) {
     LayerCase c = cases[i];
     c.name += "_nhwc";
-    c.x[0].layout = Layout::kNHWC;
+    for (TensorDesc& x : c.x) {
+      if (x.shape.rank() == 4) x.layout = Layout::kNHWC;
+    }
     c.gradient_check = false;  // the layouts are compared with each other
     cases.push_back(c);
   }

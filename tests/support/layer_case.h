@@ -28,7 +28,8 @@ struct LayerCase {
   std::string name;  // unique in its type; letters, digits, '_'
   /// {{"kernel", "[3, 5]"}, {"padding", "1"}}; scalars or flat lists, as in YAML.
   std::vector<std::pair<std::string, std::string>> keys;
-  /// float32 (bfloat16 where options.math is kBF16, whatever stands here), and int32 labels.
+  /// float32 (bfloat16 where options.math is kBF16, whatever stands here), and int32 labels or rows,
+  /// a fifth of which do not count.
   std::vector<TensorDesc> x;
   Data data = Data::kNormal;
   double scale = 1;

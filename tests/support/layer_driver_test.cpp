@@ -144,7 +144,7 @@ TEST(LayerLists, ParametersAndTheLossAreNotStoredInBf16) {
   for (const CasesOfType& row : layer_cases()) {
     const auto layer = make_layer(row.type, in_bf16(row.cases.front()));
     EXPECT_EQ(layer->inputs()[0].dtype, DType::kBFloat16) << row.type;
-    const DType y = layer->takes_labels() ? DType::kFloat32 : DType::kBFloat16;
+    const DType y = layer->is_end() ? DType::kFloat32 : DType::kBFloat16;
     EXPECT_EQ(layer->outputs()[0].dtype, y) << row.type;
     for (const ParameterSpec& p : layer->parameters()) {
       EXPECT_EQ(p.desc.dtype, DType::kFloat32) << row.type << " " << p.name;

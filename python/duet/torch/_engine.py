@@ -159,7 +159,7 @@ def _backward(prepared: Prepared, x: Sequence[Tensor], w: Sequence[Tensor], y: S
     device = x[0].device
     dy = [g if g is None else _like(g, desc) for g, desc in zip(dy, prepared.outputs)]
     # Inputs and parameters are as the layer reads them, so that a gradient is like its tensor.
-    dx = [torch.empty_like(t) if want else None for t, want in zip(x, wanted)]
+    dx = [torch.empty_like(t) if want and has else None for t, want, has in zip(x, wanted, prepared.gradients)]
     # A pass gives the gradients of all parameters. A block's backward_data goes on with what its backward_filter
     # left, and a layer of two passes has one for all.
     parts = len(prepared.backward_passes) == 2 and not prepared.reads_output
