@@ -20,6 +20,8 @@ namespace duet {
 
 inline constexpr const char* kResultsSchema = "duet.compare/1";
 inline constexpr const char* kBenchSchema = "duet.bench/1";
+/// The verdict on trainings of networks whose last loss takes no labels.
+inline constexpr const char* kNoAccuracy = "no accuracy";
 /// The verdict on arms that run the same implementations on the same problem: there is none.
 inline constexpr const char* kSameCode = "same code";
 inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();

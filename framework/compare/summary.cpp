@@ -145,6 +145,12 @@ std::string mean_accuracy(const TrainingSection& training, size_t arm) {
   return format_accuracy(sum / static_cast<double>(training.arms[arm].accuracy.size()));
 }
 
+std::string mean_loss(const TrainingSection& training, size_t arm) {
+  double sum = 0;
+  for (double value : training.arms[arm].final_loss) sum += value;
+  return format_significant(sum / static_cast<double>(training.arms[arm].final_loss.size()));
+}
+
 void tell_training(const Results& results, Lines* lines) {
   if (!results.training) return;
   const TrainingSection& training = *results.training;
@@ -157,6 +163,12 @@ void tell_training(const Results& results, Lines* lines) {
       continue;
     }
     const size_t seeds = training.seeds.size();
+    if (d.verdict == kNoAccuracy) {
+      lines->push_back(a + " learns to a loss of " + mean_loss(training, d.a) + ", " + b + " of " +
+                       mean_loss(training, d.b) + " (" + std::to_string(seeds) +
+                       (seeds == 1 ? " seed)" : " seeds)"));
+      continue;
+    }
     lines->push_back(a + " learns to " + mean_accuracy(training, d.a) + ", " + b + " to " +
                      mean_accuracy(training, d.b) + " (" + std::to_string(seeds) +
                      (seeds == 1 ? " seed" : " seeds") + "): " +

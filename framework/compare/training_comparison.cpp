@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "compare/format.h"
 #include "compare/records.h"
 #include "compare/running_graph.h"
 #include "core/interrupt.h"
@@ -118,7 +119,7 @@ void train_one_seed(const std::vector<Arm>& arms, size_t index, const Dataset& d
   const auto graph = running_graph(running, "the evaluation of a batch");
   run_interruptibly([&] { metrics = training.evaluate(); });
   share->add_evaluation(index);
-  result->accuracy.push_back(metrics.accuracy);
+  if (!std::isnan(metrics.accuracy)) result->accuracy.push_back(metrics.accuracy);
   result->final_loss.push_back(metrics.loss);
   result->seconds.push_back(seconds);
   result->images_per_second = static_cast<double>(steps * running.batch()) *
@@ -160,6 +161,10 @@ TrainingDifference difference_of(const TrainedArm& a, const TrainedArm& b, doubl
   }
   if (a.halted() || b.halted()) {
     d.verdict = "diverged";
+    return d;
+  }
+  if (a.accuracy.empty() && b.accuracy.empty()) {
+    d.verdict = kNoAccuracy;
     return d;
   }
   const Difference accuracy = difference_of_means(a.accuracy, b.accuracy);
@@ -207,12 +212,16 @@ TrainingSection compare_training(const std::vector<Arm>& arms, const Dataset& da
       const size_t arm = i % 2 ? arms.size() - 1 - j : j;  // no arm is always first
       train_one_seed(arms, arm, dataset, seed, &share, &section.arms[arm], &prepare[arm]);
     }
-    std::string accuracies;
+    std::string values;
+    const bool labels = !section.arms[0].accuracy.empty();
     for (size_t j = 0; j < arms.size(); ++j) {
-      accuracies += fmt::format("{}{} {:.2f}%", j ? ", " : "", arms[j].name,
-                                100 * section.arms[j].accuracy.back());
+      const TrainedArm& arm = section.arms[j];
+      values += (j ? ", " : "") + arms[j].name + " " +
+                (labels ? format_accuracy(arm.accuracy.back())
+                        : format_significant(arm.final_loss.back()));
     }
-    spdlog::info("training: seed {} of {}: accuracy {}", i + 1, plan.seeds, accuracies);
+    spdlog::info("training: seed {} of {}: {} {}", i + 1, plan.seeds, labels ? "accuracy" : "loss",
+                 values);
   }
 
   for (size_t i = 0; i < arms.size(); ++i) {

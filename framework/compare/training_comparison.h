@@ -52,7 +52,7 @@ inline constexpr double kFirstStepsLimitBf16 = 8e-2;
 ///   mean accuracies, absent with fewer than kFewestSeeds. verdict: "different" if the whole interval
 ///   is beyond kSameAccuracy on one side, or kFarApart lies between the two arms' values; "same" if
 ///   it lies within kSurelyNotSame of 0, and holds 0 or the means differ by less than
-///   kSameAccuracy; else, and without an interval, "unclear". "diverged", and no difference, where
+///   kSameAccuracy; else, and without an interval, "unclear". kNoAccuracy where there is none. "diverged", and no difference, where
 ///   a training halted. first_10_share is the largest difference of the first ten losses as a share
 ///   of the loss, and losses_agree whether that is within first_10_limit, the limit above.
 /// REQUIRES: no arm has an error in `steps`.

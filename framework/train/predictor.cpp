@@ -59,7 +59,9 @@ std::vector<float> Predictor::logits(const DatasetInfo& info, std::vector<uint8_
   const int64_t batch = net_.input().desc.shape[0];
   const int64_t outputs = net_.output().elements() / batch;
   const Split split{count, std::move(images), std::vector<int32_t>(static_cast<size_t>(count))};
-  const Batches batches(context_, info, split, {.batch = batch});
+  DatasetInfo alone = info;
+  alone.target = {};
+  const Batches batches(context_, alone, split, {.batch = batch});
   const Device device = context_.device();
   const Buffer step(device, sizeof(uint64_t));
   std::vector<float> logits(static_cast<size_t>(batches.per_epoch() * batch * outputs));
