@@ -318,7 +318,7 @@ def _define(type: str) -> None:
         ctx.save_for_backward(*x, *w, *kept, output[count])
         ctx.sizes = (len(x), len(w), count, len(output))
         ctx.settings = (keys, backend, math, nhwc, training)
-        ctx.differentiable = [p.trained for p in prepared.parameters]
+        ctx.differentiable = [*prepared.gradients, *(p.trained for p in prepared.parameters)]
         ctx.shapes = [(d.shape, d.dtype) for d in prepared.outputs]
 
     def backward(ctx: Any, gradients: list[Tensor | None]) -> Any:
@@ -329,8 +329,7 @@ def _define(type: str) -> None:
         dy = [g for g, (_, dtype) in zip(gradients[:count], ctx.shapes) if dtype != "int32"]
         dy = [torch.zeros(shape, dtype=_TORCH[dtype], device=x[0].device) if g is None else g
               for g, (shape, dtype) in zip(dy, ctx.shapes)]
-        wanted = [t.is_floating_point() and t.requires_grad for t in x]
-        wanted += [trained and t.requires_grad for trained, t in zip(ctx.differentiable, w)]
+        wanted = [has and t.requires_grad for has, t in zip(ctx.differentiable, [*x, *w])]
         made = backward_op(list(x), list(w), list(kept), dy, state, wanted, *ctx.settings)
         made = [g if want else None for g, want in zip(made, wanted)]
         return (made[:inputs], made[inputs:], None, None, None, None, None, None)
