@@ -94,7 +94,7 @@ std::unique_ptr<duet::Layer> sample_of(const duet::LayerType& type, duet::Math m
   const duet::TensorDesc images{{64, 64, 14, 14}, dtype, layout}, features{{64, 256}, dtype};
   const std::vector<std::vector<duet::TensorDesc>> inputs = {
       {images}, {images, images}, {features}, {features, features}};
-  const std::vector<std::string> values = {"64", "3", "nchw", "nhwc"};
+  const std::vector<std::string> values = {"64", "3", "2", "nchw", "nhwc"};
   const std::string pools_by = "pool_kernel";  // of blocks, which are for windows of 2x2
   std::vector<std::string> required;
   bool pools = false;
