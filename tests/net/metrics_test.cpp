@@ -52,7 +52,7 @@ struct RunningNet {
     net.backward(&step);
   }
   static void fill(const Tensor& tensor, double factor) {
-    for (int64_t i = 0; i < tensor.elements(); ++i) {
+    for (int64_t i = 0; tensor && i < tensor.elements(); ++i) {  // none reads some fields
       tensor.data<float>()[i] = static_cast<float>(std::sin(factor * static_cast<double>(i)));
     }
   }
