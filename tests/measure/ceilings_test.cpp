@@ -57,6 +57,7 @@ struct LeastValues {
 std::vector<LeastValues> least_values() {
   const LayerCase row{.x = {{{6, 5}}}};
   const LayerCase loss{.x = {{{6, 5}}, {{6}, DType::kInt32}}};
+  const LayerCase targets{.x = {{{6, 5}}, {{6, 5}}, {{6}, DType::kInt32}}};
   const LayerCase image{.x = {{{2, 3, 4, 4}}}};
   const LayerCase fours{.x = {{{2, 4, 4, 3}}}};
   const LayerCase pairs{.x = {{{6, 5}}, {{6, 5}}}};
@@ -114,6 +115,13 @@ std::vector<LeastValues> least_values() {
       {"mse", loss, {30 + 6 + 3, 30 + 6 + 3 + 30}},
       {"bce_with_logits", loss, {30 + 6 + 3, 30 + 6 + 3 + 30}},
       {"multi_margin", loss, {30 + 6 + 3, 30 + 6 + 3 + 30}},
+      // Targets, rows, the loss, and two counts; or two totals.
+      {"mse_loss", targets, {60 + 6 + 3, 60 + 6 + 3 + 30}},
+      {"l1_loss", targets, {60 + 6 + 3, 60 + 6 + 3 + 30}},
+      {"charbonnier_loss", targets, {60 + 6 + 3, 60 + 6 + 3 + 30}},
+      {"mean_absolute_error", targets, {60 + 6 + 2}},
+      {"mean_squared_error", targets, {60 + 6 + 2}},
+      {"psnr", with(targets, {{"data_range", "1"}}), {60 + 6 + 2}},
   };
 }
 
