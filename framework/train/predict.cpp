@@ -132,12 +132,7 @@ json json_of(const Pictures& pictures, const DatasetInfo& info,
 
 void run_predict(const PredictOptions& options) {
   Trained trained = open(options.trained);
-  const DatasetInfo dataset = as_trained(trained.setup.dataset.info, trained.saved);
-  if (dataset.mean.empty()) {
-    throw ConfigError(trained.checkpoint.string() +
-                      ": does not say how images are normalised, and the configuration does not "
-                      "either; give data.mean and data.stddev");
-  }
+  const DatasetInfo dataset = normalised_as_trained(trained);
   const Pictures pictures =
       read_pictures(options.images, dataset, options.resize, trained.setup.dataset.fit);
   const auto predictions = predict(trained, dataset, pictures, options);
