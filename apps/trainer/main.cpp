@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/program.h"
 #include "train/evaluate.h"
+#include "train/explain_prediction.h"
 #include "train/predict.h"
 #include "train/trainer.h"
 #include "train/version.h"
@@ -29,6 +30,7 @@ constexpr const char* kExamples = R"(Examples:
   trainer show configs/resnet_mnist.yaml --svg resnet.svg
   trainer evaluate --checkpoint runs/first
   trainer predict --checkpoint runs/first --resize picture.png
+  trainer explain-prediction runs/first picture.png --out heat.png
   trainer report runs/first
   trainer accuracy runs/* --write accuracy.md
   trainer list impls
@@ -50,6 +52,7 @@ struct Arguments {
   duet::TrainerOptions trainer;
   duet::TrainedOptions trained;
   duet::PredictOptions predict;
+  duet::ExplainPredictionOptions explain_prediction;
   duet::AccuracyOptions accuracy;
   ExplainOptions explain;
   std::optional<int64_t> batch;
@@ -94,8 +97,9 @@ void add_quiet(CLI::App* app, Arguments& arguments) {
   app->add_flag("--quiet", arguments.quiet, "warnings and errors only");
 }
 
-void add_checkpoint(CLI::App* app, Arguments& arguments) {
-  app->add_option("--checkpoint", arguments.trained.checkpoint,
+// `name` is that of an option, or without dashes of a word.
+void add_checkpoint(CLI::App* app, Arguments& arguments, const std::string& name = "--checkpoint") {
+  app->add_option(name, arguments.trained.checkpoint,
                   "a .safetensors file of a run, or the run's folder: its best epoch then")
       ->type_name("PATH")
       ->required();
@@ -233,6 +237,43 @@ void add_predict(CLI::App& app, Arguments& arguments) {
   add_quiet(predict, arguments);
   duet::add_kernels(*predict);
   add_json(predict, arguments);
+}
+
+void add_explain_prediction(CLI::App& app, Arguments& arguments) {
+  duet::ExplainPredictionOptions& options = arguments.explain_prediction;
+  CLI::App* command = add_command(
+      app, arguments, "explain-prediction",
+      "draw over a picture where the network sees a class (Grad-CAM); needs no data set",
+      [&arguments, &options] {
+        options.trained = arguments.trained;
+        options.json = arguments.trainer.json;
+        duet::run_explain_prediction(options);
+      });
+  add_checkpoint(command, arguments, "checkpoint");
+  command
+      ->add_option("picture", options.picture,
+                   "a PNG, JPEG or IDX file (FILE:N is image N of an IDX file, from 0)")
+      ->type_name("PICTURE")
+      ->required();
+  command
+      ->add_option("--layer", options.layer,
+                   "the layer whose output is looked at (default: the last that makes images of "
+                   "more than one pixel)")
+      ->type_name("NAME");
+  command
+      ->add_option("--class", options.class_name,
+                   "the class, by its name or number (default: the likeliest)")
+      ->type_name("CLASS");
+  command->add_option("--out", options.out, "the drawing, of the picture's size")
+      ->type_name("FILE.png")
+      ->required();
+  command->add_flag("--resize", options.resize,
+                    "scale a picture of another size to the network's; the drawing keeps its own");
+  add_backend(command, arguments);
+  add_set(command, arguments);
+  add_quiet(command, arguments);
+  duet::add_kernels(*command);
+  add_json(command, arguments);
 }
 
 void add_show(CLI::App& app, Arguments& arguments) {
@@ -398,6 +439,7 @@ void add_download(CLI::App& app, Arguments& arguments) {
 void add_commands(CLI::App& app, Arguments& arguments) {
   add_evaluate(app, arguments);
   add_predict(app, arguments);
+  add_explain_prediction(app, arguments);
   add_show(app, arguments);
   add_report(app, arguments);
   add_accuracy(app, arguments);

@@ -97,6 +97,8 @@ class PicturesReader {
       }
     }
     pictures.names.push_back(name);
+    pictures.only.reset();
+    if (pictures.names.size() == 1) pictures.only = image;
   }
 
   bool fits_by_rule() const { return fit_ && !resize_; }

@@ -1,6 +1,7 @@
 // Pictures that a user names, as the images of a network.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@ namespace duet {
 struct Pictures {
   std::vector<std::string> names;  // the file; of an IDX file with ":N" behind it
   std::vector<uint8_t> images;     // names.size() x channels x height x width, row-major
+  std::optional<Image> only;       // where there is one, as its file holds it
 };
 
 /// Reads PNG and JPEG files, and IDX files of images (plain or .gz): all images of "FILE", or that

@@ -31,6 +31,13 @@ bool is_finite(const Tensor& tensor, Device device) {
   return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
 }
 
+const Tensor& tensor_named(const std::map<std::string, Tensor, std::less<>>& tensors,
+                           std::string_view name) {
+  static const Tensor none;
+  const auto found = tensors.find(name);
+  return found == tensors.end() ? none : found->second;
+}
+
 }  // namespace
 
 Net::Net(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& context, Mode mode)
@@ -61,7 +68,7 @@ void Net::make_implementations(const std::vector<ResolvedLayer>& layers) {
         implementation = node.implementations.back().get();
       }
       const bool runs_here = runs(resolved, choice.pass) &&
-                             (choice.pass == Pass::kForward || mode_ == Mode::kTraining);
+                             (choice.pass == Pass::kForward || mode_ != Mode::kInference);
       if (runs_here) {
         const Running running(choice.id, resolved.layer->type(), "prepare", resolved.name);
         implementation->prepare(choice.pass, context_);
@@ -85,7 +92,9 @@ void Net::take_workspace() {
   workspace_ = Buffer(context_.device(), workspace_bytes_ + kSlack);
 }
 
+// Where backward passes of an evaluation follow, forward has to leave what they need.
 void Net::take_prepared_memory() {
+  if (mode_ == Mode::kGradients) return;
   ArenaPlan plan;
   std::vector<std::pair<Node*, size_t>> places;
   for (Node& node : nodes_) {
@@ -196,12 +205,10 @@ void Net::set_losses(const std::vector<ResolvedLayer>& layers) {
   for (const Node& node : nodes_) {
     if (node.layer->is_metric()) metrics_.push_back(&node);
   }
-  const auto result = std::find_if(layers.begin(), layers.end(),
-                                   [](const ResolvedLayer& layer) { return layer.is_result; });
   if (losses_.empty()) {
-    const size_t number =
-        result == layers.end() ? nodes_.size() - 1 : static_cast<size_t>(result - layers.begin());
-    output_ = nodes_[number].tensors.y[0];
+    const LayerTensors& last = nodes_[static_cast<size_t>(plan_.result_layer)].tensors;
+    output_ = last.y[0];
+    output_gradient_ = last.dy[0];
     return;
   }
   output_ = losses_.back().node->tensors.x[0];
@@ -222,10 +229,10 @@ void Net::queue_objective() {
   add_losses(context_, terms, objective_.data<float>());
 }
 
-const Tensor& Net::field(std::string_view name) const {
-  static const Tensor none;
-  const auto found = fields_.find(name);
-  return found == fields_.end() ? none : found->second;
+const Tensor& Net::field(std::string_view name) const { return tensor_named(fields_, name); }
+
+const Tensor& Net::field_gradient(std::string_view name) const {
+  return tensor_named(field_gradients_, name);
 }
 
 // The gradients of the losses, by their weights in the objective, start the backward pass; infer() has the
@@ -244,7 +251,7 @@ void Net::set_constants() {
 }
 
 void Net::use_weights() {
-  if (mode_ == Mode::kTraining) {
+  if (mode_ != Mode::kInference) {
     gradient_memory_ = Buffer(context_.device(), weights_.trained().bytes());
     fill_bytes(gradient_memory_.data(), context_.device(), 0, gradient_memory_.bytes());
   }
@@ -315,13 +322,14 @@ void Net::run(const Call& call, const uint64_t* number, bool training, const Wei
       step.pass == Pass::kForward && !losses_.empty() && losses_.back().node == &node;
   try {
     const Running running(step.id, node.layer->type(), to_string(step.pass), node.name);
-    const Run run{context_, workspace_.data(), workspace_bytes_, number, training};
-    if (!training && step.pass == Pass::kForward && node.inference) {
+    const bool trains = training && mode_ != Mode::kGradients;
+    const Run run{context_, workspace_.data(), workspace_bytes_, number, trains};
+    if (!trains && step.pass == Pass::kForward && node.inference) {
       prepare_weights();
       node.inference->infer(run, node.tensors, node.prepared);
-    } else if (training && step.pass == Pass::kForward && node.leaves && !step.shares) {
+    } else if (trains && step.pass == Pass::kForward && node.leaves && !step.shares) {
       node.leaves->forward_with_moments(run, node.tensors, node.moments);
-    } else if (training && step.pass == Pass::kForward && node.takes) {
+    } else if (trains && step.pass == Pass::kForward && node.takes) {
       node.takes->forward_of_moments(run, node.tensors, node.moments);
     } else if (takes_prepared(call) && step.pass == Pass::kForward) {
       node.inference->infer(run, node.tensors, node.prepared);

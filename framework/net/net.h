@@ -62,15 +62,14 @@ class Net {
 
   /// Plans, makes the implementations and takes all memory. Stores activations in the type of the
   /// first layer's input: float32, bfloat16, or float64 with cpu_reference everywhere (the reference
-  /// of a whole network). `layers` came from resolve() without errors, for kInference perhaps
-  /// without_losses(). REQUIRES: `weights` are of these layers, maybe with another batch, and on the
-  /// context's device; both outlive the network.
+  /// of a whole network). `layers` are as plan() takes them. REQUIRES: `weights` are of these layers,
+  /// maybe with another batch, and on the context's device; both outlive the network.
   Net(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& context,
       Mode mode = Mode::kTraining);
 
-  /// Queue all layers of a training step, first to last and last to first. backward() overwrites
-  /// every gradient. An error of a layer is rethrown with its name and problem. REQUIRES:
-  /// kTraining.
+  /// Queue all layers of a training step, or in kGradients of an evaluation and its gradients, first
+  /// to last and last to first. backward() overwrites every gradient. An error of a layer is rethrown
+  /// with its name and problem. REQUIRES: not kInference.
   void forward(const uint64_t* step);
   void backward(const uint64_t* step);
   /// Queues all layers, first to last, as in evaluation and prediction.
@@ -108,6 +107,13 @@ class Net {
   const Tensor& labels() const { return field(kLabelsField); }
   /// What the network makes: of one with losses what the last of them reads, as the logits.
   const Tensor& output() const { return output_; }
+  /// What backward() leaves of a field that resolve() was to give a gradient, in the field's desc;
+  /// falsy of any other, and if no layer reads it.
+  const Tensor& field_gradient(std::string_view name) const;
+  const Tensor& input_gradient() const { return field_gradient(kImagesField); }
+  /// Of a network without losses and not in kInference: the gradient of output(), which the caller
+  /// writes before backward(), and nothing overwrites. Else falsy.
+  const Tensor& output_gradient() const { return output_gradient_; }
 
   struct Loss {
     const Node* node;
@@ -193,8 +199,8 @@ class Net {
   std::vector<Aside> asides_;
   Buffer step_;  // of infer(): number 0
   std::vector<Node> nodes_;
-  std::map<std::string, Tensor, std::less<>> fields_;
-  Tensor output_, objective_;
+  std::map<std::string, Tensor, std::less<>> fields_, field_gradients_;
+  Tensor output_, output_gradient_, objective_;
   std::vector<Loss> losses_;
   std::vector<const Node*> metrics_;
   Buffer objective_memory_;

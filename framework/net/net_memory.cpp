@@ -56,6 +56,11 @@ void Net::take_memory() {
     const auto number = static_cast<size_t>(value);
     fields_[name] = {plan_.values[number].desc, activation_memory_.at(packing.offsets[number])};
   }
+  for (const auto& [name, value] : plan_.field_gradients) {
+    // Of the field's desc: a view's gradient is its output's.
+    field_gradients_[name] = {fields_[name].desc,
+                              activation_memory_.at(packing.offsets[static_cast<size_t>(value)])};
+  }
   const auto tensors = [&](const std::vector<int>& values, const std::vector<TensorDesc>& descs) {
     std::vector<Tensor> list(values.size());
     for (size_t i = 0; i < list.size(); ++i) {

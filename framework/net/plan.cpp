@@ -14,7 +14,7 @@ constexpr int kBesideCalls = 3;
 class Planner {
  public:
   Planner(const std::vector<ResolvedLayer>& layers, NetMode mode)
-      : layers_(layers), training_(mode == NetMode::kTraining) {}
+      : layers_(layers), backward_(mode != NetMode::kInference) {}
 
   NetPlan plan() {
     for (const ResolvedLayer& layer : layers_) {
@@ -26,7 +26,7 @@ class Planner {
     }
     list_calls();
     add_activations();
-    if (training_) add_gradients();
+    if (backward_) add_gradients();
     for (PlannedValue& value : plan_.values) value.first = count();
     set_lifetimes();
     return std::move(plan_);
@@ -40,7 +40,7 @@ class Planner {
     const int last = static_cast<int>(layers_.size()) - 1;
     for (int i = 0; i <= last; ++i) list_passes(i, true);
     plan_.forward_calls = plan_.calls.size();
-    for (int i = last; training_ && i >= 0; --i) list_passes(i, false);
+    for (int i = last; backward_ && i >= 0; --i) list_passes(i, false);
   }
 
   void list_passes(int i, bool forward) {
@@ -77,9 +77,11 @@ class Planner {
       }
       if (layer(i).is_loss()) plan_.losses.push_back(static_cast<int>(i));
       if (layer(i).is_loss()) plan_.result = at.x[0];
-      if (layers_[i].is_result) plan_.result = at.y[0];
+      if (layers_[i].is_result) plan_.result_layer = static_cast<int>(i);
     }
-    if (plan_.result == kNoValue && !plan_.layers.empty()) plan_.result = plan_.layers.back().y[0];
+    if (!plan_.losses.empty() || layers_.empty()) return;
+    if (plan_.result_layer < 0) plan_.result_layer = static_cast<int>(layers_.size()) - 1;
+    plan_.result = plan_.layers[static_cast<size_t>(plan_.result_layer)].y[0];
   }
 
   // The value of a field, the same for all its readers.
@@ -91,6 +93,11 @@ class Planner {
 
   // The gradient of an output is that of the input which reads it; a view's input has its output's.
   void add_gradients() {
+    if (plan_.result_layer >= 0) {
+      const auto i = static_cast<size_t>(plan_.result_layer);
+      plan_.result_gradient = plan_.layers[i].dy[0] =
+          add({.desc = layer(i).outputs()[0], .gradient = true});
+    }
     for (size_t i = layers_.size(); i-- > 0;) {
       PlannedLayer& at = plan_.layers[i];
       if (layer(i).is_loss()) {
@@ -108,6 +115,10 @@ class Planner {
                                  .gradient = true,
                                  .producer = static_cast<int>(i)});
         made = at.dx[k];
+        if (from.layer == kField) {
+          plan_.field_gradients[from.field] = at.dx[k];
+          continue;
+        }
         plan_.layers[static_cast<size_t>(from.layer)].dy[static_cast<size_t>(from.output)] =
             at.dx[k];
       }
@@ -156,22 +167,24 @@ class Planner {
     // What comes in, goes out or is set once and for all.
     std::vector<int> whole = dlosses_;
     for (const auto& [name, value] : plan_.fields) whole.push_back(value);
+    whole.push_back(plan_.result_gradient);
     for (int value : whole) {
       need(value, -1);
       need(value, end);
     }
     need(plan_.result, end);
+    for (const auto& [name, value] : plan_.field_gradients) need(value, end);
     for (size_t i = 0; i < layers_.size(); ++i) {
       if (layer(i).is_end()) need(plan_.layers[i].y, end);
     }
-    if (!training_ || plan_.forward_calls == 0) return;
+    if (!backward_ || plan_.forward_calls == 0) return;
     // A training's forward also evaluates, and all it makes can be looked at afterwards.
     const int last_forward = static_cast<int>(plan_.forward_calls) - 1;
     for (const PlannedLayer& at : plan_.layers) need(at.y, last_forward);
   }
 
   const std::vector<ResolvedLayer>& layers_;
-  const bool training_;
+  const bool backward_;
   NetPlan plan_;
   std::vector<int> dlosses_;
 };

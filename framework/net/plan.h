@@ -12,7 +12,8 @@
 namespace duet {
 
 /// kInference: no gradients, no backward passes, dropout off and statistics as they are saved.
-enum class NetMode { kTraining, kInference };
+/// kGradients: both as in kInference, forward and backward: the gradients of what is predicted.
+enum class NetMode { kTraining, kInference, kGradients };
 
 /// One pass of one layer, by its number.
 struct PlannedCall {
@@ -24,8 +25,8 @@ struct PlannedCall {
 struct PlannedValue {
   TensorDesc desc;
   bool gradient = false;
-  /// The layer that makes it, by its number; kField for what comes with the batch, and for the
-  /// gradients of losses, which are set once.
+  /// The layer that makes it, by its number; kField for what comes with the batch, for the
+  /// gradients of losses, which are set once, and for result_gradient.
   int producer = kField;
   /// The layers that read it, in the order of their calls. A view (flatten) is none: its output is
   /// its input.
@@ -45,21 +46,27 @@ struct PlannedLayer {
 };
 
 struct NetPlan {
-  /// Of a training step: forward passes first to last, then backward passes last to first.
+  /// Of a step: forward passes first to last, then backward passes last to first.
   std::vector<PlannedCall> calls;
   size_t forward_calls = 0;
   std::vector<PlannedValue> values;
   std::vector<PlannedLayer> layers;
-  std::map<std::string, int> fields;  // those that are read, by name: their values
-  std::vector<int> losses;            // layers
+  std::map<std::string, int> fields;           // those that are read, by name: their values
+  std::map<std::string, int> field_gradients;  // those that resolve() was asked for
+  std::vector<int> losses;                     // layers
   /// What the network makes: of one with losses what the last of them reads.
   int result = kNoValue;
+  /// Of a network without losses: the layer whose first output is `result`, and its gradient, which
+  /// starts the backward pass, if there is one.
+  int result_layer = -1;
+  int result_gradient = kNoValue;
 };
 
-/// `layers` came from resolve() without errors, for kInference perhaps without_losses().
-/// Activations are needed from the call that makes them to the last that reads them, in training at
-/// least to the end of forward, which also evaluates; gradients from the first call to the last that
-/// needs them.
+/// `layers` came from resolve() without errors, perhaps without_losses(); but for kInference every
+/// layer then leads to the result, which no layer reads (net/prediction.h).
+/// Activations are needed from the call that makes them to the last that reads them, and where backward
+/// passes follow at least to the end of forward, which also evaluates; gradients from the first call
+/// to the last that needs them, and those of fields to the end.
 NetPlan plan(const std::vector<ResolvedLayer>& layers, NetMode mode);
 
 }  // namespace duet

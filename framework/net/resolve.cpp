@@ -1,6 +1,7 @@
 #include "net/resolve.h"
 
 #include <algorithm>
+#include <map>
 
 #include "layers/add/add.h"
 #include "layers/layers.h"
@@ -27,10 +28,11 @@ std::vector<BatchField> stored(std::vector<BatchField> fields, Math math) {
 class Resolver {
  public:
   Resolver(const NetSpec& spec, const std::vector<BatchField>& fields, ConfigErrors& errors,
-           bool training)
+           bool training, const std::vector<std::string>& gradients_of)
       : spec_(spec),
         errors_(errors),
         training_(training),
+        gradients_of_(gradients_of),
         fields_(stored(fields, spec.math)),
         sources_(spec.layers.size()) {}
 
@@ -66,7 +68,9 @@ class Resolver {
       ResolvedLayer& layer = result_[i];
       if (layer.layer->is_loss() || reached[i]) {
         for (const InputSource& input : layer.inputs) {
-          if (input.gradient) reached[static_cast<size_t>(input.layer)] = true;
+          if (input.gradient && input.layer != kField) {
+            reached[static_cast<size_t>(input.layer)] = true;
+          }
         }
         continue;
       }
@@ -332,7 +336,10 @@ class Resolver {
   }
 
   InputSource source_of(const LayerInput& input) const {
-    if (input.layer == kField) return {.field = input.field};
+    if (input.layer == kField) {
+      const auto wanted = std::find(gradients_of_.begin(), gradients_of_.end(), input.field);
+      return {.gradient = wanted != gradients_of_.end(), .field = input.field};
+    }
     return sources_[static_cast<size_t>(input.layer)];
   }
 
@@ -375,16 +382,24 @@ class Resolver {
     return layer;
   }
 
-  // More layers than can read the output of layer `number` do.
-  void report_readers(int number) {
+  void report_readers(const std::string& field, int count) {
+    errors_.add({}, "the field '" + field + "' is read " + std::to_string(count) +
+                        " times; at most " + std::to_string(kMostReaders) +
+                        " are possible where its gradient is wanted");
+  }
+
+  // More layers than can read the output of layer `number` do: `count`.
+  void report_readers(int number, int count) {
     const auto find_written = [&] {
       return std::find_if(sources_.begin(), sources_.end(),
                           [&](const InputSource& source) { return source.layer == number; });
     };
     auto written = find_written();
     for (; written == sources_.end(); written = find_written()) {
-      // An inserted layer has the value of the layer before it.
-      number = result_[static_cast<size_t>(number)].inputs[0].layer;
+      // An inserted layer has the value of what it reads.
+      const InputSource& read = result_[static_cast<size_t>(number)].inputs[0];
+      if (read.layer == kField) return report_readers(read.field, count);
+      number = read.layer;
     }
     const auto index = written - sources_.begin();
     const LayerSpec& spec = spec_.layers[static_cast<size_t>(index)];
@@ -406,19 +421,34 @@ class Resolver {
   // can sum them itself.
   std::vector<ResolvedLayer> with_splits() {
     std::vector<int> readers(result_.size());
+    std::map<std::string, int> readers_of_fields;
     for (const ResolvedLayer& layer : result_) {
       for (const InputSource& source : layer.inputs) {
-        if (source.gradient) ++readers[static_cast<size_t>(source.layer)];
+        if (!source.gradient) continue;
+        ++(source.layer == kField ? readers_of_fields[source.field]
+                                  : readers[static_cast<size_t>(source.layer)]);
       }
     }
     bool too_many = false;
     for (size_t i = 0; i < readers.size(); ++i) {
       if (readers[i] <= kMostReaders) continue;
-      report_readers(static_cast<int>(i));
+      report_readers(static_cast<int>(i), readers[i]);
+      too_many = true;
+    }
+    for (const auto& [field, count] : readers_of_fields) {
+      if (count <= kMostReaders) continue;
+      report_readers(field, count);
       too_many = true;
     }
     if (too_many) return {};
     std::vector<ResolvedLayer> all;
+    std::map<std::string, InputSource> split_fields;  // the next output to be read of each
+    for (const auto& [field, count] : readers_of_fields) {
+      if (count == 1) continue;
+      insert("split", "split_" + field, {{"outputs", std::to_string(count)}},
+             {.gradient = true, .field = field}, find_field(field)->desc, {}, &all);
+      split_fields[field] = {static_cast<int>(all.size()) - 1, 0, true};
+    }
     std::vector<InputSource> places(result_.size());  // the next output to be read of each
     for (size_t i = 0; i < result_.size(); ++i) {
       std::shared_ptr<Layer> sum;
@@ -426,6 +456,12 @@ class Resolver {
       if (sum) result_[i].layer = sum;
       const bool split = readers[i] > 1 && !sum;
       for (InputSource& source : result_[i].inputs) {
+        if (const auto split_field = split_fields.find(source.field);
+            split_field != split_fields.end()) {
+          source = split_field->second;
+          ++split_field->second.output;
+          continue;
+        }
         if (source.layer == kField) continue;
         const auto from = static_cast<size_t>(source.layer);
         source.layer = places[from].layer;
@@ -460,6 +496,7 @@ class Resolver {
   const NetSpec& spec_;
   ConfigErrors& errors_;
   const bool training_;
+  const std::vector<std::string>& gradients_of_;
   std::vector<BatchField> fields_;
   std::vector<InputSource> sources_;  // the output of each layer of the spec
   std::vector<ResolvedLayer> result_;
@@ -485,13 +522,14 @@ std::vector<InputSource> named_inputs(const ResolvedLayer& layer) {
 }
 
 std::vector<ResolvedLayer> resolve(const NetSpec& spec, const std::vector<BatchField>& fields,
-                                   ConfigErrors& errors, bool training) {
+                                   ConfigErrors& errors, bool training,
+                                   const std::vector<std::string>& gradients_of) {
   if (device_of(spec) == Device::kGpu && !built_with_cuda()) {
     errors.add_unsupported(spec.backend.mark,
                            "backend '" + spec.backend.name + "': " + gpu_missing_reason());
     return {};
   }
-  auto layers = Resolver(spec, fields, errors, training).run();
+  auto layers = Resolver(spec, fields, errors, training, gradients_of).run();
   for (ResolvedLayer& layer : layers) layer.hands_on = spec.fuse;
   return layers;
 }

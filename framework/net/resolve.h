@@ -35,10 +35,10 @@ struct PassChoice {
 
 /// Where an input of a layer comes from.
 struct InputSource {
-  int layer = kField;  // its number in the list, or kField
-  int output = 0;      // which of its outputs
-  bool gradient =
-      false;  // whether its gradient is needed: it depends on parameters, and a loss on it
+  int layer = kField;     // its number in the list, or kField
+  int output = 0;         // which of its outputs
+  bool gradient = false;  // whether its gradient is needed: it depends on parameters, or on a field
+                          // whose gradient is wanted, and a loss depends on it
   std::string field = {};  // of kField, its name
 
   /// Of the same value.
@@ -64,8 +64,8 @@ struct ResolvedLayer {
   bool hands_on = false;
 };
 
-/// Whether a training step runs `pass` of the layer: the gradient of an input that depends on no
-/// parameter is nobody's. A kBackward that also gives the gradients of parameters always runs.
+/// Whether a training step runs `pass` of the layer: an input without InputSource::gradient gets
+/// none. A kBackward that also gives the gradients of parameters always runs.
 bool runs(const ResolvedLayer& layer, Pass pass);
 
 /// The inputs of the layer without the fields that it reads anyway (Layer::fields).
@@ -75,10 +75,12 @@ std::vector<InputSource> named_inputs(const ResolvedLayer& layer);
 /// read by one layer alone: where there are several, a split layer stands between. `fields` are those
 /// of the data set. Images are N,C,H,W in NCHW order, in float32 or float64; they get the layout of the
 /// first layer that reads them, and in place of float32 what spec.math stores activations in. Without
-/// `training`, sizes that cannot be trained are no mistake. Mistakes go to `errors`; the result is
-/// only complete if there are none.
+/// `training`, sizes that cannot be trained are no mistake. `gradients_of` names the floating-point
+/// fields whose gradients a backward pass also leaves (Net::field_gradient()). Mistakes go to
+/// `errors`; the result is only complete if there are none.
 std::vector<ResolvedLayer> resolve(const NetSpec& spec, const std::vector<BatchField>& fields,
-                                   ConfigErrors& errors, bool training = true);
+                                   ConfigErrors& errors, bool training = true,
+                                   const std::vector<std::string>& gradients_of = {});
 
 /// The layers of a network that predicts: without its losses and metrics.
 std::vector<ResolvedLayer> without_losses(std::vector<ResolvedLayer> layers);

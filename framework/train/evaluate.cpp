@@ -65,10 +65,10 @@ void evaluate(const fs::path& checkpoint, Setup& setup, const EvaluateOptions& o
                          border > 0 ? "the images enlarged by bicubic" : "the images themselves",
                          psnr, border);
   }
-  const std::string text = fmt::format("{}: validation {} of {} images, {} images/s\n{}",
-                                       checkpoint.string(), values_text(metrics, ", "),
-                                       format_count(metrics.rows), format_count(std::llround(rate)),
-                                       metrics.classes.empty() ? beside : classes_text(data, metrics));
+  const std::string text = fmt::format(
+      "{}: validation {} of {} images, {} images/s\n{}", checkpoint.string(),
+      values_text(metrics, ", "), format_count(metrics.rows), format_count(std::llround(rate)),
+      metrics.classes.empty() ? beside : classes_text(data, metrics));
   std::fputs(options.json ? (json_text(result) + "\n").c_str() : text.c_str(), stdout);
 }
 

@@ -251,12 +251,7 @@ void predict_pictures(Trained& trained, DatasetInfo info, const PredictOptions& 
 
 void run_predict(const PredictOptions& options) {
   Trained trained = open(options.trained);
-  const DatasetInfo dataset = as_trained(trained.setup.dataset.info, trained.saved);
-  if (dataset.mean.empty()) {
-    throw ConfigError(trained.checkpoint.string() +
-                      ": does not say how images are normalised, and the configuration does not "
-                      "either; give data.mean and data.stddev");
-  }
+  const DatasetInfo dataset = normalised_as_trained(trained);
   if (makes_pictures(trained.setup)) return predict_pictures(trained, dataset, options);
   if (!options.out.empty()) {
     throw ConfigError("--out: is of networks that make pictures, and this one tells classes");

@@ -53,6 +53,14 @@ DatasetInfo as_trained(DatasetInfo info, const std::optional<CheckpointDescripti
   return info;
 }
 
+DatasetInfo normalised_as_trained(const Trained& trained) {
+  DatasetInfo info = as_trained(trained.setup.dataset.info, trained.saved);
+  if (!info.mean.empty()) return info;
+  throw ConfigError(trained.checkpoint.string() +
+                    ": does not say how images are normalised, and the configuration does not "
+                    "either; give data.mean and data.stddev");
+}
+
 Weights load_weights(const fs::path& checkpoint, const Setup& setup, Device device,
                      const CheckpointInfo& now, bool allow_changes) {
   const auto& layers = setup.folded ? setup.trained_layers : setup.layers;

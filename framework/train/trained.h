@@ -34,6 +34,10 @@ Trained open_trained(const TrainedOptions& options);
 /// checkpoint where it has them and is of the same data set. Warns of another normalisation.
 DatasetInfo as_trained(DatasetInfo info, const std::optional<CheckpointDescription>& saved);
 
+/// as_trained() of the network's data set. Throws ConfigError if neither says how images are
+/// normalised.
+DatasetInfo normalised_as_trained(const Trained& trained);
+
 /// The weights of setup.layers, from a checkpoint of the layers that were trained (load_parameters()).
 /// Warns of what `allow_changes` allows.
 Weights load_weights(const std::filesystem::path& checkpoint, const Setup& setup, Device device,

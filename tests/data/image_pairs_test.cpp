@@ -172,8 +172,8 @@ TEST_F(ImagePairs, AreMeasuredByTheirImages) {
   // Of equal images; and against values by hand.
   EXPECT_TRUE(std::isinf(psnr_of_images(data, data.train, 0)));
   const Image target = picture(12, 12, 3);
-  const Image large = resample(resample(target, 4, 4, ResampleFilter::kBicubic), 12, 12,
-                               ResampleFilter::kBicubic);
+  const Image large =
+      resample(resample(target, 4, 4, ResampleFilter::kBicubic), 12, 12, ResampleFilter::kBicubic);
   for (const int64_t border : {0, 3}) {
     double squares = 0, count = 0;
     for (int64_t y = border; y < 12 - border; ++y) {

@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "core/error.h"
 #include "device/philox.h"
+#include "layers/add/add.h"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
 #include "net/table.h"
 #include "support/double_base.h"
@@ -89,6 +92,36 @@ layers:
   - {name: main, type: softmax_cross_entropy, weight: 2}
 )";
 
+// Images that are read as a view, by a layer without parameters, and in both layouts.
+constexpr const char* kImageReaders = R"(
+backend: cpu_reference
+LAYOUT
+data: {dataset: synthetic_images, batch: 3}
+layers:
+  - {name: flat, type: flatten}
+  - {name: fc1, type: linear, out_features: 3}
+  - {name: squashed, type: tanh, inputs: images}
+  - {name: conv1, type: conv2d, inputs: images, out_channels: 2, kernel: 3, layout: nchw}
+  - {name: conv2, type: conv2d, inputs: squashed, out_channels: 2, kernel: 3, layout: nhwc}
+  - {name: sum, type: add, inputs: [conv1, conv2]}
+  - {type: flatten}
+  - {name: fc2, type: linear, out_features: 3}
+  - {name: end, type: add, inputs: [fc1, fc2, fc1]}
+  - {name: fc, type: linear, out_features: 4}
+  - {type: softmax_cross_entropy}
+)";
+
+// Images with one reader, whose output is they themselves.
+constexpr const char* kOneView = R"(
+backend: cpu_reference
+LAYOUT
+data: {dataset: synthetic_images, batch: 3}
+layers:
+  - {type: flatten}
+  - {name: fc, type: linear, out_features: 4}
+  - {type: softmax_cross_entropy}
+)";
+
 std::string in_layout(std::string yaml, const std::string& layout) {
   return yaml.replace(yaml.find("LAYOUT"), 6, "layout: " + layout);
 }
@@ -98,16 +131,24 @@ std::string small_cnn(const std::string& layout) { return in_layout(kSmallCnn, l
 // Runs a network in double on fixed images and labels.
 class DoubleNet {
  public:
-  explicit DoubleNet(const std::string& yaml)
+  struct Options {
+    std::vector<std::string> gradients_of = {};
+    bool losses = true;
+    int64_t channels = 1;
+  };
+  explicit DoubleNet(const std::string& yaml) : DoubleNet(yaml, Options()) {}
+  DoubleNet(const std::string& yaml, const Options& options)
       : context_(Device::kCpu),
-        network_(make_network(yaml, {{3, 1, 10, 9}, DType::kFloat64}, 4)),
-        weights_(network_.layers, 7, Device::kCpu),
-        net_(network_.layers, weights_, context_) {
+        network_(make_network(yaml, {{3, options.channels, 10, 9}, DType::kFloat64}, 4,
+                              options.gradients_of)),
+        layers_(options.losses ? network_.layers : without_losses(network_.layers)),
+        weights_(layers_, 7, Device::kCpu),
+        net_(layers_, weights_, context_) {
     for (int64_t i = 0; i < net_.input().elements(); ++i) {
       net_.input().data<double>()[i] =
           uniform_float(philox_block(3, 0, 9, static_cast<uint32_t>(i)).v[0]) - 0.5;
     }
-    for (int i = 0; i < 3; ++i) net_.labels().data<int32_t>()[i] = i;
+    for (int i = 0; net_.labels() && i < 3; ++i) net_.labels().data<int32_t>()[i] = i;
   }
   double loss() {
     net_.forward(&step_);
@@ -124,9 +165,34 @@ class DoubleNet {
   uint64_t step_ = 0;
   Context context_;
   TestNetwork network_;
+  std::vector<ResolvedLayer> layers_;
   Weights weights_;
   Net net_;
 };
+
+// In double.
+std::vector<double> values_in(const Tensor& tensor) {
+  return {tensor.data<double>(), tensor.data<double>() + tensor.elements()};
+}
+
+// `gradient` of every element of `tensor` against differences of `objective`.
+void expect_slopes(const Tensor& tensor, const std::vector<double>& gradient,
+                   const std::function<double()>& objective, const std::string& name,
+                   int64_t stride = 1) {
+  const double step = 1e-5;
+  for (int64_t i = 0; i < tensor.elements(); i += stride) {
+    double& value = tensor.data<double>()[i];
+    const double kept = value;
+    value = kept + step;
+    const double above = objective();
+    value = kept - step;
+    const double below = objective();
+    value = kept;
+    const double slope = (above - below) / (2 * step);
+    EXPECT_NEAR(gradient[static_cast<size_t>(i)], slope, 1e-8 + 1e-6 * std::abs(slope))
+        << name << "[" << i << "]";
+  }
+}
 
 TEST(Net, GradientsEqualFiniteDifferences) {
   for (const std::string& yaml : {in_layout(kSmallCnn, "nchw"), in_layout(kSmallCnn, "nhwc"),
@@ -141,22 +207,98 @@ TEST(Net, GradientsEqualFiniteDifferences) {
     for (const Parameter& parameter : weights.parameters()) {
       if (!parameter.spec.trained()) continue;
       const Tensor w = weights.view(parameter);
-      const Tensor dw = Weights::view(parameter, network.net().gradients());
-      for (int64_t i = 0; i < w.elements(); i += 7, ++checked) {
-        double& value = w.data<double>()[i];
-        const double gradient = dw.data<double>()[i];
-        const double kept = value, step = 1e-5;
-        value = kept + step;
-        const double above = network.loss();
-        value = kept - step;
-        const double below = network.loss();
-        value = kept;
-        const double slope = (above - below) / (2 * step);
-        EXPECT_NEAR(gradient, slope, 1e-8 + 1e-6 * std::abs(slope))
-            << parameter.name << "[" << i << "]";
-      }
+      expect_slopes(
+          w, values_in(Weights::view(parameter, network.net().gradients())),
+          [&] { return network.loss(); }, parameter.name, 7);
+      checked += static_cast<int>((w.elements() + 6) / 7);
     }
     EXPECT_GT(checked, 40);
+  }
+}
+
+// The images' gradient, whoever reads them; and those of the parameters are the same bits as without.
+TEST(Net, GradientOfTheImagesEqualsFiniteDifferences) {
+  for (const char* yaml :
+       {kSmallCnn, kSmallGraph, kSmallNorm, kTwoLosses, kImageReaders, kOneView}) {
+    for (const std::string layout : {"nchw", "nhwc"}) {
+      SCOPED_TRACE(yaml + layout);
+      DoubleNet network(in_layout(yaml, layout), {.gradients_of = {"images"}, .channels = 2});
+      network.loss();
+      network.backward();
+      const Tensor images = network.net().input();
+      ASSERT_TRUE(network.net().input_gradient());
+      EXPECT_EQ(network.net().input_gradient().desc, images.desc);
+      expect_slopes(
+          images, values_in(network.net().input_gradient()), [&] { return network.loss(); },
+          "images");
+
+      DoubleNet plain(in_layout(yaml, layout), {.channels = 2});
+      EXPECT_FALSE(plain.net().input_gradient());
+      plain.loss();
+      plain.backward();
+      for (const Parameter& parameter : plain.net().weights().parameters()) {
+        if (!parameter.spec.trained()) continue;
+        EXPECT_EQ(values_in(Weights::view(parameter, network.net().gradients())),
+                  values_in(Weights::view(parameter, plain.net().gradients())))
+            << parameter.name;
+      }
+    }
+  }
+}
+
+// As in a backward pass from losses, images too. What the caller writes stays.
+TEST(Net, StartsABackwardPassFromAGradientOfItsOutput) {
+  for (const char* yaml : {kSmallCnn, kSmallGraph, kSmallNorm, kImageReaders, kOneView}) {
+    for (const std::string layout : {"nchw", "nhwc"}) {
+      SCOPED_TRACE(yaml + layout);
+      DoubleNet network(in_layout(yaml, layout),
+                        {.gradients_of = {"images"}, .losses = false, .channels = 2});
+      const Net& net = network.net();
+      ASSERT_TRUE(net.output_gradient());
+      EXPECT_EQ(net.output_gradient().desc, net.output().desc);
+      EXPECT_FALSE(net.objective());
+      std::vector<double> dy;
+      for (int64_t i = 0; i < net.output().elements(); ++i) dy.push_back(std::sin(i + 1.0));
+      std::copy(dy.begin(), dy.end(), net.output_gradient().data<double>());
+      const auto objective = [&] {
+        network.loss();
+        const std::vector<double> y = values_in(net.output());
+        return std::inner_product(y.begin(), y.end(), dy.begin(), 0.0);
+      };
+      objective();
+      network.backward();
+      EXPECT_EQ(values_in(net.output_gradient()), dy);
+      expect_slopes(net.input(), values_in(net.input_gradient()), objective, "images", 3);
+      for (const Parameter& parameter : net.weights().parameters()) {
+        if (!parameter.spec.trained()) continue;
+        expect_slopes(net.weights().view(parameter),
+                      values_in(Weights::view(parameter, net.gradients())), objective,
+                      parameter.name, 7);
+      }
+    }
+  }
+  EXPECT_FALSE(DoubleNet(in_layout(kOneView, "nchw")).net().output_gradient());
+}
+
+// As they are, or all but the first in another layout.
+TEST(Net, SaysWhereTooManyReadAFieldWhoseGradientIsWanted) {
+  for (const std::string layout : {"nchw", "nhwc"}) {
+    std::string yaml = "backend: cpu\nlayout: " + layout +
+                       "\ndata: {dataset: synthetic_images, batch: 2}\nlayers:\n"
+                       "  - {name: first, type: tanh, layout: nchw}\n";
+    std::string names = "first";
+    for (int64_t i = 0; i <= kMostReaders; ++i) {
+      const std::string name = "tanh" + std::to_string(i);
+      yaml += "  - {name: " + name + ", type: tanh, inputs: images}\n";
+      names += ", " + name;
+    }
+    yaml += "  - {name: sum, type: concat, inputs: [" + names + "]}\n  - {type: flatten}\n" +
+            "  - {type: linear, out_features: 4}\n  - {type: softmax_cross_entropy}\n";
+    const TensorDesc images{{2, 2, 6, 6}};
+    EXPECT_GT(make_network(yaml, images, 4).layers.size(), 69u);
+    EXPECT_TRUE(has(error_of<ConfigError>([&] { make_network(yaml, images, 4, {"images"}); }),
+                    layout == "nchw" ? "the field 'images' is read 66 times; at most 64 are"
+                                     : "the field 'images' is read 65 times; at most 64 are"));
   }
 }
 

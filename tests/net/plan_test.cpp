@@ -126,5 +126,37 @@ TEST(Plan, WhatComesWithTheBatchIsThereBeforeAndAfter) {
   EXPECT_EQ(training.layers[number_of(network, "fc1")].dx[0], kNoValue);  // nobody's
 }
 
+TEST(Plan, GradientsThatAreWantedStayAndThatOfTheResultIsThereBefore) {
+  const TestNetwork network = make_network(
+      "backend: cpu_reference\n"
+      "data: {dataset: synthetic_images, batch: 4}\n"
+      "layers:\n"
+      "  - {name: conv, type: conv2d, out_channels: 2, kernel: 3}\n"
+      "  - {type: flatten}\n"
+      "  - {name: fc, type: linear, out_features: 10}\n"
+      "  - {name: loss, type: softmax_cross_entropy}\n",
+      {{4, 1, 8, 8}}, 10, {"images"});
+  const auto layers = without_losses(network.layers);
+  for (const NetMode mode : {NetMode::kTraining, NetMode::kGradients}) {
+    const NetPlan planned = plan(layers, mode);
+    const int end = static_cast<int>(planned.calls.size());
+    EXPECT_EQ(end, 6);
+    ASSERT_EQ(planned.field_gradients.size(), 1u);
+    const int images = planned.field_gradients.at("images");
+    EXPECT_EQ(images, planned.layers[0].dx[0]);
+    EXPECT_EQ(planned.values[static_cast<size_t>(images)].last, end);
+    EXPECT_EQ(planned.result_gradient, planned.layers.back().dy[0]);
+    const PlannedValue& start = planned.values[static_cast<size_t>(planned.result_gradient)];
+    EXPECT_TRUE(start.gradient);
+    EXPECT_EQ(start.first, -1);
+    EXPECT_EQ(start.last, end);
+  }
+  EXPECT_EQ(plan(network.layers, NetMode::kTraining).result_gradient, kNoValue);
+  const NetPlan inference = plan(layers, NetMode::kInference);
+  EXPECT_EQ(inference.calls.size(), 2u);
+  EXPECT_EQ(inference.result_gradient, kNoValue);
+  EXPECT_TRUE(inference.field_gradients.empty());
+}
+
 }  // namespace
 }  // namespace duet

@@ -22,15 +22,18 @@ struct TestNetwork {
   std::vector<ResolvedLayer> layers;
 };
 
-/// Resolves `yaml` for images of `input`'s sizes (batch from `input`); throws what the errors say.
+/// Resolves `yaml` for images of `input`'s sizes (batch from `input`), with gradients of those fields;
+/// throws what the errors say.
 inline TestNetwork make_network(const std::string& yaml, const TensorDesc& input,
-                                int64_t classes = 10) {
+                                int64_t classes = 10,
+                                const std::vector<std::string>& gradients_of = {}) {
   TestNetwork network;
   network.config = read_yaml(yaml, "test.yaml");
   ConfigErrors errors("test.yaml");
   network.spec = read_net_spec(network.config, errors);
   if (errors.empty())
-    network.layers = resolve(network.spec, labelled_images(input, classes), errors);
+    network.layers =
+        resolve(network.spec, labelled_images(input, classes), errors, true, gradients_of);
   errors.raise_if_any();
   return network;
 }
