@@ -24,6 +24,7 @@
 #include "net/yaml.h"
 #include "train/heat_map.h"
 #include "train/predictor.h"
+#include "train/program.h"
 
 namespace duet {
 namespace {
@@ -113,10 +114,10 @@ class Explainer {
     const Device device = context_.device();
     const Split split{1, std::move(image), {0}};
     const Batches batches(context_, info_, split, {.batch = 1});
-    const Buffer label(device, sizeof(int32_t)), step(device, sizeof(uint64_t));
+    const Buffer step(device, sizeof(uint64_t));
     fill_bytes(step.data(), device, 0, step.bytes());
     const auto* const number = static_cast<const uint64_t*>(step.data());
-    batches.gather(context_, number, net.input(), {{{1}, DType::kInt32}, label.data()});
+    batches.gather(context_, number, batch_of(net));
     net.forward(number);
     const std::vector<double> all = values_of(net.output(), device);
     const std::vector<float> logits(all.begin(), all.end());
