@@ -59,11 +59,15 @@ class Resolver {
   }
 
  private:
-  // A gradient begins at a loss. Layers that no loss depends on, as only metrics read them or losses
-  // as constants, run forward alone. Returns false if one has weights and is to be trained.
+  // A gradient begins at a loss, or without losses at the end (net/prediction.h). Layers that no loss depends on, as
+  // only metrics read them or losses as constants, run forward alone. Returns false if one has weights and is to be trained.
   bool drop_useless_gradients() {
     bool all_trained = true;
     std::vector<bool> reached(result_.size());
+    const bool losses = std::any_of(result_.begin(), result_.end(), [](const ResolvedLayer& layer) {
+      return layer.layer->is_loss();
+    });
+    if (!losses && !reached.empty()) reached.back() = true;
     for (size_t i = result_.size(); i-- > 0;) {
       ResolvedLayer& layer = result_[i];
       if (layer.layer->is_loss() || reached[i]) {

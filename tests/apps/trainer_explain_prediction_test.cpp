@@ -17,8 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-const std::string kHeatPictures = DUET_SOURCE_DIR "/tests/data/pictures/";
-const std::string kHeatPicture = kHeatPictures + "grey8.png";  // of the tiny network's size
+const std::string kPictureFolder = DUET_SOURCE_DIR "/tests/data/pictures/";
+const std::string kExplainedPicture = kPictureFolder + "grey8.png";  // of the tiny network's size
 
 // A folder with a run of the tiny network in "run".
 class ExplainedNetwork : public testing::Test {
@@ -49,13 +49,14 @@ class ExplainedNetwork : public testing::Test {
 };
 
 TEST_F(ExplainedNetwork, DrawsWhereThePredictedClassIsSeen) {
-  const json predicted = json::parse(
-      folder_.run("predict --json --checkpoint run " + kHeatPicture).out)["images"][0]["predictions"];
-  const json found = explained("run " + kHeatPicture + " --out maps/heat.png");
+  const json predicted =
+      json::parse(folder_.run("predict --json --checkpoint run " + kExplainedPicture)
+                      .out)["images"][0]["predictions"];
+  const json found = explained("run " + kExplainedPicture + " --out maps/heat.png");
   EXPECT_EQ(found["class"], predicted[0]["class"]);
   EXPECT_EQ(found["name"], predicted[0]["name"]);
   EXPECT_NEAR(found["confidence"], predicted[0]["confidence"], 1e-5);
-  EXPECT_EQ(found["image"], kHeatPicture);
+  EXPECT_EQ(found["image"], kExplainedPicture);
   EXPECT_EQ(found["layer"], "relu1");
   EXPECT_EQ(found["layer_size"], json({{"channels", 4}, {"height", 6}, {"width", 6}}));
   EXPECT_EQ(found["size"], json({{"height", 8}, {"width", 8}}));
@@ -65,23 +66,23 @@ TEST_F(ExplainedNetwork, DrawsWhereThePredictedClassIsSeen) {
   // The map of that class over the picture, in its size.
   Trained trained = open_to_explain({.checkpoint = folder_ / "run/checkpoints/best.safetensors"});
   const DatasetInfo info = normalised_as_trained(trained);
-  const Explanation same =
-      explain_prediction(trained, info, read_pictures({kHeatPicture}, info, false).images, "", "");
-  const Image expected = draw_over(read_image_file(kHeatPicture), fitted(same.map, 8, 8));
+  const Explanation same = explain_prediction(
+      trained, info, read_pictures({kExplainedPicture}, info, false).images, "", "");
+  const Image expected = draw_over(read_image_file(kExplainedPicture), fitted(same.map, 8, 8));
   const Image drawn = read_image_file(folder_ / "maps/heat.png");
   EXPECT_EQ(drawn.height, 8);
   EXPECT_EQ(drawn.width, 8);
   EXPECT_EQ(drawn.pixels, expected.pixels);
 
-  const Outcome text = explain("run --quiet --out again.png " + kHeatPicture);
+  const Outcome text = explain("run --quiet --out again.png " + kExplainedPicture);
   EXPECT_OUTCOME(text, kExitDone);
-  EXPECT_TRUE(has(text.out, "image", "class", "confidence", "layer", kHeatPicture, "relu1 (4x6x6)",
-                  predicted[0]["name"].get<std::string>(), "%"));
+  EXPECT_TRUE(has(text.out, "image", "class", "confidence", "layer", kExplainedPicture,
+                  "relu1 (4x6x6)", predicted[0]["name"].get<std::string>(), "%"));
   EXPECT_EQ(folder_.read("again.png"), folder_.read("maps/heat.png"));
 }
 
 TEST_F(ExplainedNetwork, LayerAndClassCanBeNamed) {
-  const std::string start = "run --out heat.png " + kHeatPicture;
+  const std::string start = "run --out heat.png " + kExplainedPicture;
   json names = json::parse(
       safetensors::describe(folder_ / "run/checkpoints/best.safetensors").metadata().at("dataset"));
   names["classes"] = {"north", "1", "0", "north west"};
@@ -98,7 +99,7 @@ TEST_F(ExplainedNetwork, LayerAndClassCanBeNamed) {
     sum += found["confidence"].get<double>();
   }
   EXPECT_NEAR(sum, 1, 1e-6);
-  const std::string named = "named.safetensors --out heat.png " + kHeatPicture + " --class ";
+  const std::string named = "named.safetensors --out heat.png " + kExplainedPicture + " --class ";
   EXPECT_EQ(explained(named + "north")["class"], 0);
   EXPECT_EQ(explained(named + "0")["class"], 2) << "a name goes before a number";
   EXPECT_EQ(explained(named + "3")["name"], "north west");
@@ -119,7 +120,7 @@ TEST_F(ExplainedNetwork, PicturesThatCannotBeReadAreTold) {
   const std::string start = "run --out new.png ";
   expect_refused(start + "none.png", {"none.png: cannot open"});
   expect_refused(start + "net.yaml", {"net.yaml: is no picture"});
-  expect_refused(start + kHeatPictures + "grey.png", {"is 5x4 pixels", "--resize scales it"});
+  expect_refused(start + kPictureFolder + "grey.png", {"is 5x4 pixels", "--resize scales it"});
   std::string idx = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 8, 0, 0, 0, 8};
   for (int i = 0; i < 2 * 64; ++i) idx += static_cast<char>(i * 37);
   folder_.write("images", idx);
@@ -127,7 +128,7 @@ TEST_F(ExplainedNetwork, PicturesThatCannotBeReadAreTold) {
   EXPECT_FALSE(fs::exists(folder_ / "new.png"));
   EXPECT_EQ(explained(start + "images:1")["image"], "images:1");
   // A drawing is as large as its picture, and of its colours.
-  EXPECT_EQ(explained(start + "--resize " + kHeatPictures + "colour.jpg")["size"],
+  EXPECT_EQ(explained(start + "--resize " + kPictureFolder + "colour.jpg")["size"],
             json({{"height", 4}, {"width", 5}}));
   const Image drawn = read_image_file(folder_ / "new.png");
   EXPECT_EQ(drawn.height, 4);
@@ -135,7 +136,7 @@ TEST_F(ExplainedNetwork, PicturesThatCannotBeReadAreTold) {
 }
 
 TEST_F(ExplainedNetwork, OutputsThatWouldDestroyAreRefused) {
-  fs::copy_file(kHeatPicture, folder_ / "mine.png");
+  fs::copy_file(kExplainedPicture, folder_ / "mine.png");
   expect_refused("run mine.png", {"--out is required"});
   expect_refused("run mine.png --out ''", {"--out: the value is empty"});
   expect_refused("run mine.png --out mine.png", {"--out mine.png", "give it one of its own"});
@@ -147,7 +148,8 @@ TEST_F(ExplainedNetwork, OutputsThatWouldDestroyAreRefused) {
   expect_refused("run mine.png other.png --out heat.png", {"other.png"});
   EXPECT_OUTCOME(folder_.run("--epochs 3 explain-prediction run mine.png --out heat.png"),
                  kExitUsage, "--epochs: does not belong to 'explain-prediction'");
-  EXPECT_EQ(read_image_file(folder_ / "mine.png").pixels, read_image_file(kHeatPicture).pixels);
+  EXPECT_EQ(read_image_file(folder_ / "mine.png").pixels,
+            read_image_file(kExplainedPicture).pixels);
 }
 
 // Batch normalisations by themselves and in a block, and dropout, as in evaluation.
@@ -160,9 +162,10 @@ TEST_F(ExplainedNetwork, WhatEvaluationDoesOtherwiseIsLikeThat) {
                   "  - {name: block, type: batch_norm2d_relu_pool, pool_kernel: 2}"},
                  {"  - {name: loss", "  - {name: norm2, type: batch_norm1d}\n  - {name: loss"}}),
         "norms");
-  const json predicted = json::parse(
-      folder_.run("predict --json --checkpoint norms " + kHeatPicture).out)["images"][0]["predictions"];
-  const std::string start = "norms --out heat.png " + kHeatPicture;
+  const json predicted =
+      json::parse(folder_.run("predict --json --checkpoint norms " + kExplainedPicture)
+                      .out)["images"][0]["predictions"];
+  const std::string start = "norms --out heat.png " + kExplainedPicture;
   for (const std::string more : {"", " --set fold_norms=true", " --backend cpu_reference",
                                  " --set layout=nhwc", " --backend auto"}) {
     const json found = explained(start + more);
@@ -181,8 +184,9 @@ TEST_F(ExplainedNetwork, NetworksWithoutImagesOrClassesAreTold) {
                                 "  - {name: relu1, type: relu}\n",
                                 ""}}),
         "plain");
-  expect_refused("plain --out heat.png " + kHeatPicture, {"no layer of the network makes images"});
-  expect_refused("plain --out heat.png --layer flatten " + kHeatPicture,
+  expect_refused("plain --out heat.png " + kExplainedPicture,
+                 {"no layer of the network makes images"});
+  expect_refused("plain --out heat.png --layer flatten " + kExplainedPicture,
                  {"--layer flatten: its output is 1x64, no image"});
 }
 
@@ -194,7 +198,7 @@ TEST_F(ExplainedNetwork, WeightsThatAreNotFiniteAreAFailure) {
     if (entry.name == "fc1.weight") entry.data = nan.data();
   }
   safetensors::write(folder_ / "nan.safetensors", entries, file.metadata());
-  expect_refused("nan.safetensors --out heat.png " + kHeatPicture,
+  expect_refused("nan.safetensors --out heat.png " + kExplainedPicture,
                  {"nan.safetensors: what the network makes of the picture is not finite"},
                  kExitFailure);
   EXPECT_FALSE(fs::exists(folder_ / "heat.png"));
@@ -203,7 +207,7 @@ TEST_F(ExplainedNetwork, WeightsThatAreNotFiniteAreAFailure) {
 TEST_F(ExplainedNetwork, ACheckpointWithoutItsNetworkNeedsAConfiguration) {
   const safetensors::File file = safetensors::read(folder_ / "run/checkpoints/last.safetensors");
   safetensors::write(folder_ / "weights.safetensors", file.entries(), {{"format", "pt"}});
-  const std::string start = "weights.safetensors --out heat.png " + kHeatPicture;
+  const std::string start = "weights.safetensors --out heat.png " + kExplainedPicture;
   expect_refused(start, {"does not say what network", "--config CONFIG"});
   EXPECT_EQ(explained(start + " --config net.yaml")["layer"], "relu1");
   folder_.write("own.yaml",

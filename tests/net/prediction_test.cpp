@@ -12,7 +12,7 @@ namespace {
 
 // Batch normalisations of images, behind no convolution, of features, in blocks that the file names;
 // layers that do nothing in evaluation; and a loss in the middle, whose layer leads nowhere else.
-constexpr const char* kLayers = R"(
+constexpr const char* kPredicting = R"(
 data: {dataset: synthetic_images}
 layers:
   - {name: norm0, type: batch_norm2d, eps: 0.01}
@@ -35,7 +35,7 @@ layers:
   - {name: loss, type: softmax_cross_entropy}
 )";
 
-std::vector<ResolvedLayer> resolved(const NetSpec& spec) {
+std::vector<ResolvedLayer> with_image_gradients(const NetSpec& spec) {
   ConfigErrors errors("");
   std::vector<ResolvedLayer> layers = resolve(
       spec, labelled_images({{2, 2, 10, 9}, DType::kFloat64}, 3), errors, false, {"images"});
@@ -44,7 +44,7 @@ std::vector<ResolvedLayer> resolved(const NetSpec& spec) {
 }
 
 // Any values; variances are positive.
-void spread(Weights* weights) {
+void spread_values(Weights* weights) {
   double place = 0;
   for (const Parameter& parameter : weights->parameters()) {
     std::vector<float> values(static_cast<size_t>(parameter.spec.desc.elements()));
@@ -57,7 +57,7 @@ void spread(Weights* weights) {
   }
 }
 
-std::vector<double> values_in(const Tensor& tensor) {
+std::vector<double> doubles_in(const Tensor& tensor) {
   return {tensor.data<double>(), tensor.data<double>() + tensor.elements()};
 }
 
@@ -66,11 +66,11 @@ TEST(Prediction, GradientsAreThoseOfEvaluation) {
        {"layout: nchw", "layout: nhwc", "layout: nchw\nfuse: false", "layout: nhwc\nfuse: false"}) {
     SCOPED_TRACE(settings);
     const TestNetwork network =
-        make_network("backend: cpu_reference\n" + settings + kLayers, {{2, 2, 10, 9}}, 3);
-    const std::vector<ResolvedLayer> layers = resolved(prediction_of(network.spec));
+        make_network("backend: cpu_reference\n" + settings + kPredicting, {{2, 2, 10, 9}}, 3);
+    const std::vector<ResolvedLayer> layers = with_image_gradients(prediction_of(network.spec));
     Context context(Device::kCpu);
     Weights weights(layers, 1, Device::kCpu);
-    spread(&weights);
+    spread_values(&weights);
     const std::string buffers(weights.buffers().data<char>(), weights.buffers().bytes());
     Net net(layers, weights, context, Net::Mode::kGradients);
     Net plain(layers, weights, context, Net::Mode::kInference);
@@ -91,7 +91,7 @@ TEST(Prediction, GradientsAreThoseOfEvaluation) {
       return sum;
     };
     objective();
-    EXPECT_EQ(values_in(net.output()), values_in(plain.output()));
+    EXPECT_EQ(doubles_in(net.output()), doubles_in(plain.output()));
     net.backward(&step);
     double largest = 0;
     const auto expect_slopes = [&](const Tensor& tensor, const Tensor& gradient, int64_t stride,
@@ -123,7 +123,7 @@ TEST(Prediction, GradientsAreThoseOfEvaluation) {
 
 TEST(Prediction, HasTheLayersThatLeadToIt) {
   const TestNetwork network =
-      make_network(std::string("backend: cpu") + kLayers, {{2, 2, 10, 9}}, 3);
+      make_network(std::string("backend: cpu") + kPredicting, {{2, 2, 10, 9}}, 3);
   std::string lines;
   for (const LayerSpec& layer : prediction_of(network.spec).layers) {
     lines += layer.name + " " + std::to_string(layer.readers) + ",";

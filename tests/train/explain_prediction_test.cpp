@@ -13,7 +13,7 @@ namespace duet {
 namespace {
 
 // Several readers of a layer's output, batch normalisation on both sides of it, dropout.
-constexpr const char* kLayers = R"(
+constexpr const char* kBeforeMaps = R"(
   - {name: conv1, type: conv2d, out_channels: 4, kernel: 3, bias: false}
   - {name: norm1, type: batch_norm2d}
   - {name: relu1, type: relu}
@@ -21,7 +21,7 @@ constexpr const char* kLayers = R"(
   - {name: sum, type: add, inputs: [conv2, relu1]}
   - {name: tanh1, type: tanh}
 )";
-constexpr const char* kRest = R"(
+constexpr const char* kBehindMaps = R"(
   - {name: conv3, type: conv2d, out_channels: 5, kernel: 3, stride: 2, LINK}
   - {name: norm3, type: batch_norm2d}
   - {name: tanh3, type: tanh}
@@ -35,7 +35,7 @@ constexpr const char* kRest = R"(
   - {name: loss, type: softmax_cross_entropy}
 )";
 
-std::string head(const std::string& layout) {
+std::string small_head(const std::string& layout) {
   return "name: tiny\nbackend: cpu\nlayout: " + layout +
          "\ndata: {dataset: synthetic_images, batch: 16, size: 8, classes: 4, train_count: 64, "
          "validation_count: 32}\ntrain: {epochs: 2}\noptimizer: {type: adam, learning_rate: 0.01}\n"
@@ -43,12 +43,12 @@ std::string head(const std::string& layout) {
 }
 
 // The network from tanh1's output on, in double, as it evaluates.
-class Rest {
+class BehindMaps {
  public:
-  explicit Rest(const std::string& checkpoint)
+  explicit BehindMaps(const std::string& checkpoint)
       : network_(make_network(changed("backend: cpu_reference\ndata: {dataset: synthetic_images, "
                                       "batch: 1}\nlayers:" +
-                                          std::string(kRest),
+                                          std::string(kBehindMaps),
                                       {{"LINK", "inputs: images"}, {"HEAD", "images"}}),
                               {{1, 4, 6, 6}, DType::kFloat64}, 4)),
         layers_(without_losses(network_.layers)),
@@ -83,13 +83,13 @@ TEST(ExplainPrediction, GradientsEqualFiniteDifferences) {
   for (const std::string layout : {"nchw", "nhwc"}) {
     SCOPED_TRACE(layout);
     const TrainerFolder folder;
-    folder.write("net.yaml",
-                 head(layout) + kLayers + changed(kRest, {{", LINK", ""}, {"HEAD", "tanh1"}}));
+    folder.write("net.yaml", small_head(layout) + kBeforeMaps +
+                                 changed(kBehindMaps, {{", LINK", ""}, {"HEAD", "tanh1"}}));
     EXPECT_OUTCOME(folder.run("--config net.yaml --out run --quiet"), kExitDone);
     const std::string checkpoint = folder / "run/checkpoints/last.safetensors";
     std::vector<uint8_t> image;
     for (int i = 0; i < 64; ++i) image.push_back(static_cast<uint8_t>(i * i * 7));
-    Rest rest(checkpoint);
+    BehindMaps rest(checkpoint);
     for (const size_t number : {0, 3}) {
       Trained trained = open_to_explain({.checkpoint = checkpoint});
       const Explanation found = explain_prediction(trained, normalised_as_trained(trained), image,
