@@ -17,7 +17,7 @@ TEST(TrainerGoal, IsToldAndKeptWhereItIsReached) {
   const TrainerFolder folder;
   const std::string start = "--config tiny.yaml --out run ";
   EXPECT_OUTCOME(folder.run(start + "--epochs 1 --set train.goal=0.1"), kExitDone,
-                 "reached the goal of 10.00% after");
+                 "reached the goal of val_accuracy 10.00% after");
   const json first = run_json(folder, "run");
   EXPECT_EQ(first["goal"]["epoch"], 1);
   EXPECT_GT(first["goal"]["seconds"].get<double>(), 0.0);
