@@ -192,6 +192,45 @@ TEST_F(TrainingOnGpu, MixedImagesAreLearntAsOnTheCpu) {
   check_resume("custom", "custom", mixed_training);
 }
 
+// Labels, a tensor as the target of another, and a metric of both.
+std::string losses_training(const std::string& backend) {
+  return "backend: " + backend + R"(
+data: {dataset: synthetic_images, batch: 100, train_count: 1000, validation_count: 250}
+optimizer: {type: sgd, learning_rate: 0.05, momentum: 0.9}
+layers:
+  - {type: flatten}
+  - {name: fc1, type: linear, out_features: 10}
+  - {name: aux, type: bce_with_logits, weight: 0.25}
+  - {name: tanh1, type: tanh, inputs: fc1}
+  - {name: near, type: mse_loss, inputs: [tanh1, fc1], weight: 0.5}
+  - {name: apart, type: mean_squared_error, inputs: [tanh1, fc1]}
+  - {name: fc2, type: linear, inputs: tanh1, out_features: 10}
+  - {name: main, type: softmax_cross_entropy}
+)";
+}
+
+TEST_F(TrainingOnGpu, SeveralLossesAndAMetricAreThoseOfTheCpu) {
+  TestTraining cpu(losses_training("cpu"));
+  TestTraining custom(losses_training("custom")), cudnn(losses_training("cudnn")),
+      eager("graph: false\n" + losses_training("custom"));
+  for (int i = 0; i < 20; ++i) {
+    for (TestTraining* t : {&cpu, &custom, &cudnn, &eager}) t->training->step();
+    const double expected = cpu.training->state().last_loss;
+    for (TestTraining* t : {&custom, &cudnn}) {
+      EXPECT_NEAR(t->training->state().last_loss, expected, 1e-3 * expected) << i;
+    }
+  }
+  EXPECT_EQ(snapshot(custom), snapshot(eager));
+  const Metrics expected = cpu.training->evaluate(), found = custom.training->evaluate();
+  EXPECT_EQ(found.rows, 250);
+  const Metrics::Values wanted = expected.values(), values = found.values();
+  ASSERT_EQ(values.size(), wanted.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    EXPECT_EQ(values[i].name, wanted[i].name);
+    EXPECT_NEAR(values[i].value, wanted[i].value, 0.01) << values[i].name;
+  }
+}
+
 TEST_F(TrainingOnGpu, ClassWeightsWeighMeansOverBatches) {
   for (const std::string backend : {"custom", "custom_naive", "cudnn"}) {
     check_weighted_means(backend);
