@@ -21,8 +21,8 @@ struct LoggedStep {
   }
 };
 
-/// What metrics.jsonl has of an epoch beside loss and accuracy: a value in training and on the validation data of
-/// each of several losses and of each metric.
+/// What metrics.jsonl has of an epoch beside loss and accuracy: a value in training and on the
+/// validation data of each of several losses and of each metric.
 struct LoggedMetric {
   std::string name;
   double train = kUnknown, validation = kUnknown;
@@ -67,8 +67,8 @@ struct BestEvaluation {
   }
 };
 
-/// train.goal: the first epoch whose validation accuracy, or other metric, was that, and the time until its
-/// end, evaluations included.
+/// train.goal: the first epoch whose validation accuracy, or other metric, was that, and the time
+/// until its end, evaluations included.
 struct RunGoal {
   double val_accuracy = kUnknown;
   std::string metric;  // another one

@@ -1,4 +1,5 @@
-// The fields of a batch: what a data set gives for each sample, by names that 'inputs' of a layer may use.
+// The fields of a batch: what a data set gives for each sample, by names that 'inputs' of a layer
+// may use.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +15,15 @@ namespace duet {
 inline constexpr std::string_view kImagesField = "images", kLabelsField = "labels",
                                   kTargetsField = "targets", kRowsField = "rows";
 
-/// kImages: pictures, or the numbers of a table, as a network stores activations. kClasses: int32, as
-/// labels_desc(). kRows: int32, as rows_desc().
+/// kImages: pictures, or the numbers of a table, as a network stores activations. kClasses: int32,
+/// as labels_desc(). kRows: int32, as rows_desc().
 enum class FieldKind { kImages, kClasses, kRows };
 
 /// int32 {N}: at least 0 in the rows that count; -1 in those that pad the last batch.
 inline TensorDesc rows_desc(int64_t rows) { return {{rows}, DType::kInt32}; }
 
-/// That field as a layer reads it beside `x`, N first. Labels are not mixed, targets have the form of x.
+/// That field as a layer reads it beside `x`, N first. Labels are not mixed, targets have the form
+/// of x.
 inline TensorDesc field_beside(const TensorDesc& x, std::string_view field) {
   if (field == kLabelsField) return labels_desc(x.shape[0]);
   return field == kRowsField ? rows_desc(x.shape[0]) : x;

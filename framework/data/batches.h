@@ -26,8 +26,8 @@ struct BatchOptions {
 };
 
 /// Where a batch is gathered: float32 or bfloat16 (the float32 values rounded once more), {batch,
-/// channels, height, width} in either layout; labels are labels_desc(batch), or mixed (mixup needs that);
-/// rows are rows_desc(batch). What nobody reads is falsy.
+/// channels, height, width} in either layout; labels are labels_desc(batch), or mixed (mixup needs
+/// that); rows are rows_desc(batch). What nobody reads is falsy.
 struct BatchTensors {
   Tensor images, labels = {}, rows = {};
   Tensor targets = {};  // of DatasetInfo::target's sizes
@@ -77,12 +77,11 @@ class Batches {
   ///   rounded once, the same bits on CPU and GPU; labels[r] = its label.
   /// An augmented image's bytes have 16 bits more (data/augment_pixels.h); its hole gets x = 0.
   /// With mixup x[r] becomes fma(s, x[r], (1 - s) * x[r - 1]) before it is rounded, with x[-1] the
-  /// last row's and one share s a step, drawn from the seed and the step.
-  /// Rows past the end of the split get x = 0 and -1 as label and in `rows`. If streamed and s is not the
-  /// batch that was staged, x is NaN. A target is gathered as its image is, flipped where that is, and not
-  /// normalised: byte / 255.
-  /// REQUIRES: context is the constructor's; all of `to` is on its device. `step_rests`: nothing that is queued
-  /// around it writes *step.
+  /// last row's and one share s a step, drawn from the seed and the step. Rows past the end of the
+  /// split get x = 0 and -1 as label and in `rows`. If streamed and s is not the batch that was
+  /// staged, x is NaN. A target is gathered as its image is, flipped where that is, and not
+  /// normalised: byte / 255. REQUIRES: context is the constructor's; all of `to` is on its device.
+  /// `step_rests`: nothing that is queued around it writes *step.
   void gather(Context& context, const uint64_t* step, const BatchTensors& to,
               bool step_rests = false) const;
 

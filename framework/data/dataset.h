@@ -1,5 +1,5 @@
-// Data sets of labelled images, of labelled numbers, or of pairs of images, in host memory; images in files
-// of their own may also stay there. data/batches.h makes batches of them.
+// Data sets of labelled images, of labelled numbers, or of pairs of images, in host memory; images
+// in files of their own may also stay there. data/batches.h makes batches of them.
 #pragma once
 
 #include <array>
@@ -33,7 +33,8 @@ struct Split {
   /// cannot be read, or holds another image than when the data set was loaded.
   std::function<void(int64_t sample, uint8_t* to)> read = {};
   std::vector<ImageFacts> facts = {};  // of images in files of their own, in memory or not
-  /// Of pairs: as many images of DatasetInfo::target's sizes, which a network is to make of `images`.
+  /// Of pairs: as many images of DatasetInfo::target's sizes, which a network is to make of
+  /// `images`.
   std::shared_ptr<const Split> targets = {};
 };
 /// These samples, in this order.
@@ -104,8 +105,8 @@ struct DatasetLoader {
   DatasetInfo info;
   /// `data_dir` is the folder the user named (--data), or empty. Throws DataError.
   std::function<Dataset(const std::filesystem::path& data_dir)> load;
-  /// Makes of any picture what it would be in the data set, where that resizes its own, or has channels of
-  /// its own; may be empty. Throws DataError.
+  /// Makes of any picture what it would be in the data set, where that resizes its own, or has
+  /// channels of its own; may be empty. Throws DataError.
   std::function<Image(const Image& picture)> fit = {};
 };
 

@@ -21,10 +21,10 @@ std::string size_text(int64_t height, int64_t width);
 /// Pillow rounds it in convert("L"). A grey image stays as it is.
 Image to_grey(const Image& image);
 /// One channel of limited range, 16 (black) to 235 (white): Y of ITU-R BT.601, 16 + (65.481 red +
-/// 128.553 green + 24.966 blue) / 255. It is the formula of MATLAB's rgb2ycbcr, and what most papers on
-/// super-resolution measure PSNR on. Rounded to the nearest integer, exact halves up: 194 colours have
-/// one, and programs that sum in floating point round about half of these down. A grey image is
-/// treated as equal red, green and blue.
+/// 128.553 green + 24.966 blue) / 255. It is the formula of MATLAB's rgb2ycbcr, and what most
+/// papers on super-resolution measure PSNR on. Rounded to the nearest integer, exact halves up: 194
+/// colours have one, and programs that sum in floating point round about half of these down. A grey
+/// image is treated as equal red, green and blue.
 Image to_limited_luma(const Image& image);
 /// Three equal channels of a grey image, as Pillow's convert("RGB"); others stay.
 Image to_rgb(const Image& image);

@@ -33,8 +33,8 @@ std::string png_of(const Image& image);
 /// Throws DataError if an image has more than kMostPixels, or more than fit into the memory that is
 /// free, or if a side is longer than kMostSide.
 void check_image_size(uint64_t height, uint64_t width);
-/// The same for the image that resample() makes of one of from_height x from_width, and for the image
-/// between its two passes; and if a side is shorter than 1. The message has both sizes.
+/// The same for the image that resample() makes of one of from_height x from_width, and for the
+/// image between its two passes; and if a side is shorter than 1. The message has both sizes.
 void check_resized(int64_t from_height, int64_t from_width, int64_t height, int64_t width);
 
 }  // namespace duet

@@ -1,6 +1,7 @@
-// image_pairs: pairs of images made of any folder of pictures, for networks that make pictures: the target is
-// a patch of a picture, and the image is the same patch of the picture degraded (data/degrade.h). A picture
-// is cut at the right and at the bottom to multiples of the scale, degraded whole, and then cut into patches.
+// image_pairs: pairs of images made of any folder of pictures, for networks that make pictures: the
+// target is a patch of a picture, and the image is the same patch of the picture degraded
+// (data/degrade.h). A picture is cut at the right and at the bottom to multiples of the scale,
+// degraded whole, and then cut into patches.
 #include <algorithm>
 #include <cstring>
 #include <string>

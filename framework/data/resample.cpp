@@ -17,8 +17,8 @@ double triangle(double x) { return std::max(0.0, 1.0 - std::fabs(x)); }
 
 double sinc(double x) { return x == 0.0 ? 1.0 : std::sin(kPi * x) / (kPi * x); }
 
-// Pillow's two constants are floats, and so sum to more than the 1 that the middle has: the last bit
-// of a weight can depend on either.
+// Pillow's two constants are floats, and so sum to more than the 1 that the middle has: the last
+// bit of a weight can depend on either.
 double hamming(double x) {
   if (x == 0.0) return 1.0;
   if (std::fabs(x) >= 1.0) return 0.0;

@@ -82,8 +82,8 @@ class Layer {
   virtual bool is_loss() const { return takes_labels(); }
   /// True for a loss whose second input is the int32 labels of the batch.
   virtual bool takes_labels() const { return false; }
-  /// True for a metric (layers/metric.h): it has forward alone, and the value is the mean of what it
-  /// gives for the rows of a data set.
+  /// True for a metric (layers/metric.h): it has forward alone, and the value is the mean of what
+  /// it gives for the rows of a data set.
   virtual bool is_metric() const { return false; }
   /// Of a metric: whether a larger value is the better one.
   virtual bool larger_is_better() const { return false; }
@@ -95,8 +95,8 @@ class Layer {
     if (takes_labels()) return {kLabelsField};
     return {};
   }
-  /// True if a backward pass gives the gradient of that input. What is read in place of a field is a
-  /// constant, as the field is.
+  /// True if a backward pass gives the gradient of that input. What is read in place of a field is
+  /// a constant, as the field is.
   bool has_gradient(size_t input) const { return !is_metric() && (input == 0 || fields().empty()); }
   /// Of a loss whose mean weighs the rows by their labels, a weight a class; none if all rows count
   /// alike.

@@ -9,10 +9,10 @@
 //   x[1]  targets, of the shape of x[0]        y[1]  int32 {2}: 0, rows that count
 //   x[2]  rows, as rows_desc()
 //
-// A row counts if its label is in 0 .. C-1, or its entry of `rows` is not negative; -1 marks rows to
-// leave out (the padding of an epoch's last batch). Without a counted row the loss is 0. Of equal
-// outputs the first is the largest; a row with a NaN is never a hit, and its NaN reaches the loss. dx
-// is 0 in rows that do not count; targets are constants, without a gradient.
+// A row counts if its label is in 0 .. C-1, or its entry of `rows` is not negative; -1 marks rows
+// to leave out (the padding of an epoch's last batch). Without a counted row the loss is 0. Of
+// equal outputs the first is the largest; a row with a NaN is never a hit, and its NaN reaches the
+// loss. dx is 0 in rows that do not count; targets are constants, without a gradient.
 #pragma once
 
 #include "core/labels.h"
@@ -20,8 +20,8 @@
 
 namespace duet {
 
-/// Of labels. `state` is what forward left for backward. No label, in or out of range, may lead to an access
-/// out of bounds.
+/// Of labels. `state` is what forward left for backward. No label, in or out of range, may lead to
+/// an access out of bounds.
 template <class P>
 class LossImpl : public ImplementationOf<P> {
  public:

@@ -235,8 +235,8 @@ const Tensor& Net::field_gradient(std::string_view name) const {
   return tensor_named(field_gradients_, name);
 }
 
-// The gradients of the losses, by their weights in the objective, start the backward pass; infer() has the
-// step number 0.
+// The gradients of the losses, by their weights in the objective, start the backward pass; infer()
+// has the step number 0.
 void Net::set_constants() {
   step_ = Buffer(context_.device(), sizeof(uint64_t));
   fill_bytes(step_.data(), context_.device(), 0, step_.bytes());

@@ -61,15 +61,15 @@ class Net {
   };
 
   /// Plans, makes the implementations and takes all memory. Stores activations in the type of the
-  /// first layer's input: float32, bfloat16, or float64 with cpu_reference everywhere (the reference
-  /// of a whole network). `layers` are as plan() takes them. REQUIRES: `weights` are of these layers,
-  /// maybe with another batch, and on the context's device; both outlive the network.
+  /// first layer's input: float32, bfloat16, or float64 with cpu_reference everywhere (the
+  /// reference of a whole network). `layers` are as plan() takes them. REQUIRES: `weights` are of
+  /// these layers, maybe with another batch, and on the context's device; both outlive the network.
   Net(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& context,
       Mode mode = Mode::kTraining);
 
-  /// Queue all layers of a training step, or in kGradients of an evaluation and its gradients, first
-  /// to last and last to first. backward() overwrites every gradient. An error of a layer is rethrown
-  /// with its name and problem. REQUIRES: not kInference.
+  /// Queue all layers of a training step, or in kGradients of an evaluation and its gradients,
+  /// first to last and last to first. backward() overwrites every gradient. An error of a layer is
+  /// rethrown with its name and problem. REQUIRES: not kInference.
   void forward(const uint64_t* step);
   void backward(const uint64_t* step);
   /// Queues all layers, first to last, as in evaluation and prediction.
@@ -126,8 +126,8 @@ class Net {
   const std::vector<Loss>& losses() const { return losses_; }
   /// The layers that are metrics (layers/metric.h): y[0] is float32 {2}.
   const std::vector<const Node*>& metrics() const { return metrics_; }
-  /// float32 {1}, which training makes less: the sum of all losses by their weights, there once the last
-  /// of them has run forward. A single one of weight 1 is that itself.
+  /// float32 {1}, which training makes less: the sum of all losses by their weights, there once the
+  /// last of them has run forward. A single one of weight 1 is that itself.
   const Tensor& objective() const { return objective_; }
 
   std::vector<Node>& nodes() { return nodes_; }

@@ -63,10 +63,10 @@ struct NetPlan {
 };
 
 /// `layers` came from resolve() without errors, perhaps without_losses(); but for kInference every
-/// layer then leads to the result, which no layer reads (net/prediction.h).
-/// Activations are needed from the call that makes them to the last that reads them, and where backward
-/// passes follow at least to the end of forward, which also evaluates; gradients from the first call
-/// to the last that needs them, and those of fields to the end.
+/// layer then leads to the result, which no layer reads (net/prediction.h). Activations are needed
+/// from the call that makes them to the last that reads them, and where backward passes follow at
+/// least to the end of forward, which also evaluates; gradients from the first call to the last
+/// that needs them, and those of fields to the end.
 NetPlan plan(const std::vector<ResolvedLayer>& layers, NetMode mode);
 
 }  // namespace duet

@@ -59,8 +59,9 @@ class Resolver {
   }
 
  private:
-  // A gradient begins at a loss, or without losses at the end (net/prediction.h). Layers that no loss depends on, as
-  // only metrics read them or losses as constants, run forward alone. Returns false if one has weights and is to be trained.
+  // A gradient begins at a loss, or without losses at the end (net/prediction.h). Layers that no
+  // loss depends on, as only metrics read them or losses as constants, run forward alone. Returns
+  // false if one has weights and is to be trained.
   bool drop_useless_gradients() {
     bool all_trained = true;
     std::vector<bool> reached(result_.size());

@@ -72,12 +72,12 @@ bool runs(const ResolvedLayer& layer, Pass pass);
 std::vector<InputSource> named_inputs(const ResolvedLayer& layer);
 
 /// The layers in the order they run, each after those that it reads. A value that has a gradient is
-/// read by one layer alone: where there are several, a split layer stands between. `fields` are those
-/// of the data set. Images are N,C,H,W in NCHW order, in float32 or float64; they get the layout of the
-/// first layer that reads them, and in place of float32 what spec.math stores activations in. Without
-/// `training`, sizes that cannot be trained are no mistake. `gradients_of` names the floating-point
-/// fields whose gradients a backward pass also leaves (Net::field_gradient()). Mistakes go to
-/// `errors`; the result is only complete if there are none.
+/// read by one layer alone: where there are several, a split layer stands between. `fields` are
+/// those of the data set. Images are N,C,H,W in NCHW order, in float32 or float64; they get the
+/// layout of the first layer that reads them, and in place of float32 what spec.math stores
+/// activations in. Without `training`, sizes that cannot be trained are no mistake. `gradients_of`
+/// names the floating-point fields whose gradients a backward pass also leaves
+/// (Net::field_gradient()). Mistakes go to `errors`; the result is only complete if there are none.
 std::vector<ResolvedLayer> resolve(const NetSpec& spec, const std::vector<BatchField>& fields,
                                    ConfigErrors& errors, bool training = true,
                                    const std::vector<std::string>& gradients_of = {});

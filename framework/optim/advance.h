@@ -9,7 +9,8 @@
 
 namespace duet {
 
-/// What a step adds to one of the totals. All that it points to is in the context's memory, not owned.
+/// What a step adds to one of the totals. All that it points to is in the context's memory, not
+/// owned.
 struct TotalPart {
   const float* mean = nullptr;     // {1}: of a loss
   const int32_t* hits = nullptr;   // {2}: rows that are right, rows that count
@@ -44,8 +45,9 @@ struct StepEnd {
   }
 };
 
-/// Adds the batch's parts to the totals of *state, in the context's memory, counts the step and sets the
-/// learning rate of the next; if the loss is not finite, sets halted instead. Queued (GPU) or done (CPU).
+/// Adds the batch's parts to the totals of *state, in the context's memory, counts the step and
+/// sets the learning rate of the next; if the loss is not finite, sets halted instead. Queued (GPU)
+/// or done (CPU).
 void advance(Context& context, StepState* state, const StepEnd& end);
 /// Sets the learning rate alone, of the step to come, to the bits that advance() comes to.
 void set_learning_rate(Context& context, StepState* state, const ScheduleRule& schedule);

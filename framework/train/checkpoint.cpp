@@ -195,8 +195,8 @@ class Metadata {
     if (value >= 0) return value;
     damaged("'" + key + "' is '" + printable(text(key)) + "', expected a number of at least 0");
   }
-  // As many as the training has now. Earlier versions knew one loss and its hits, and the first of them
-  // weighed each step by its rows.
+  // As many as the training has now. Earlier versions knew one loss and its hits, and the first of
+  // them weighed each step by its rows.
   void read_totals(std::span<Total> totals) const {
     std::vector<double> numbers;
     if (map_.count("totals")) {

@@ -1,4 +1,5 @@
-// A network over a split of the data: its losses and, of one that reads labels, how each class is predicted.
+// A network over a split of the data: its losses and, of one that reads labels, how each class is
+// predicted.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,9 @@ namespace duet {
 
 class Evaluation {
  public:
-  /// Uploads the split, or streams it as `info` says (data/batches.h). `net` has its losses, takes images of `info`'s sizes
-  /// and, with its context, outlives this; a network in training evaluates as one for inference.
+  /// Uploads the split, or streams it as `info` says (data/batches.h). `net` has its losses, takes
+  /// images of `info`'s sizes and, with its context, outlives this; a network in training evaluates
+  /// as one for inference.
   Evaluation(Net& net, const DatasetInfo& info, const Split& split);
   Evaluation(const Evaluation&) = delete;  // the program refers to this
   Evaluation& operator=(const Evaluation&) = delete;
@@ -34,8 +36,9 @@ class Evaluation {
   void step(int64_t count = 1);
   /// Of the next `most` batches those that one launch takes; returns how many.
   int64_t step_some(int64_t most);
-  /// Queues inference alone: gather and all layers but losses, of the batch that step() would take next, once or as often
-  /// as one launch takes of `most`; returns how often. It captures what it replays when it is first called.
+  /// Queues inference alone: gather and all layers but losses, of the batch that step() would take
+  /// next, once or as often as one launch takes of `most`; returns how often. It captures what it
+  /// replays when it is first called.
   int64_t infer_some(int64_t most);
   /// The next step() takes the first batch, and totals start anew.
   void restart();

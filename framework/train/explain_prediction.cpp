@@ -141,7 +141,8 @@ class Explainer {
   }
 
  private:
-  // Every layer has an output of its own, and none is named an implementation that only blocks have.
+  // Every layer has an output of its own, and none is named an implementation that only blocks
+  // have.
   static NetSpec unfused(NetSpec spec) {
     spec.fuse = false;
     for (LayerSpec& layer : spec.layers) {

@@ -20,14 +20,14 @@ struct Explanation {
   HeatMap map;                      // grad_cam() of these
 };
 
-/// open_trained() for explain_prediction(): of batch 1 and without fold_norms. Throws ConfigError, too,
-/// if the network predicts no classes.
+/// open_trained() for explain_prediction(): of batch 1 and without fold_norms. Throws ConfigError,
+/// too, if the network predicts no classes.
 Trained open_to_explain(TrainedOptions options);
 
 /// Of an image (info.channels x info.height x info.width bytes), normalised as `info` says, in
-/// evaluation. An empty class is the likeliest, an empty layer the last that makes images of more than
-/// one pixel. The layers of `trained` become those that ran. Throws duet::Error. REQUIRES: `trained`
-/// came from open_to_explain().
+/// evaluation. An empty class is the likeliest, an empty layer the last that makes images of more
+/// than one pixel. The layers of `trained` become those that ran. Throws duet::Error. REQUIRES:
+/// `trained` came from open_to_explain().
 Explanation explain_prediction(Trained& trained, const DatasetInfo& info,
                                std::vector<uint8_t> image, const std::string& class_name,
                                const std::string& layer);
@@ -42,10 +42,10 @@ struct ExplainPredictionOptions {
   bool json = false;  // one JSON object instead of a table
 };
 
-/// Draws over the picture where the network sees a class (train/heat_map.h), and prints the class, how
-/// sure the network is of it and the layer. The heat map is of the class's output before softmax. The
-/// drawing has the picture's size; where the data set fits pictures by a rule of its own, it is of the
-/// picture as that makes it. Throws duet::Error.
+/// Draws over the picture where the network sees a class (train/heat_map.h), and prints the class,
+/// how sure the network is of it and the layer. The heat map is of the class's output before
+/// softmax. The drawing has the picture's size; where the data set fits pictures by a rule of its
+/// own, it is of the picture as that makes it. Throws duet::Error.
 void run_explain_prediction(const ExplainPredictionOptions& options);
 
 }  // namespace duet

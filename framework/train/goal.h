@@ -23,8 +23,8 @@ class Goal {
   /// one is not known: of those before a run that goes on with another's, or that was interrupted.
   double seconds() const { return seconds_; }
 
-  /// {"val_accuracy", "epoch", "seconds"}, the latter null where they are not known; with "metric" and
-  /// "value" in the place of the first for another metric; null without a goal.
+  /// {"val_accuracy", "epoch", "seconds"}, the latter null where they are not known; with "metric"
+  /// and "value" in the place of the first for another metric; null without a goal.
   nlohmann::json to_json() const;
 
  private:

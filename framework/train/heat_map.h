@@ -1,5 +1,5 @@
-// Grad-CAM: where in a picture a network sees a class (R. Selvaraju et al.: Grad-CAM, 2017), and how
-// that is drawn. PyPI's grad-cam 1.5.7 gives the same map.
+// Grad-CAM: where in a picture a network sees a class (R. Selvaraju et al.: Grad-CAM, 2017), and
+// how that is drawn. PyPI's grad-cam 1.5.7 gives the same map.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ struct FeatureMaps {
 /// and A_k, map k of `features`. REQUIRES: both have one size, of a pixel at least.
 HeatMap grad_cam(const FeatureMaps& features, const FeatureMaps& gradients);
 
-/// `map` between 0 and 1 in that size: scaled, bilinear between the centres of pixels, and scaled once
-/// more; to scale is to subtract the least value and to divide by the largest + 1e-7. A map of equal
-/// values becomes 0. REQUIRES: sizes of a pixel at least.
+/// `map` between 0 and 1 in that size: scaled, bilinear between the centres of pixels, and scaled
+/// once more; to scale is to subtract the least value and to divide by the largest + 1e-7. A map of
+/// equal values becomes 0. REQUIRES: sizes of a pixel at least.
 HeatMap fitted(const HeatMap& map, int64_t height, int64_t width);
 
 /// `picture` in colours with the map over it, half of each: blue is 0, red 1. REQUIRES: one size.

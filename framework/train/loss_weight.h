@@ -12,8 +12,8 @@ class LossWeight {
   /// Takes memory if `loss` has class weights. Both outlive this.
   LossWeight(Context& context, const Net::Node& loss);
 
-  /// Adds up the weights of the rows whose labels the loss reads. Queued (GPU) or done (CPU); nothing
-  /// without class weights.
+  /// Adds up the weights of the rows whose labels the loss reads. Queued (GPU) or done (CPU);
+  /// nothing without class weights.
   void queue();
   /// Where queue() leaves the sum; null without class weights: the rows counted are the weight.
   const double* get() const { return static_cast<const double*>(sum_.data()); }

@@ -33,8 +33,8 @@ struct Metrics {
   double loss = 0.0;        // the objective
   double accuracy = kNone;  // kNone if the last loss takes no labels
   int64_t rows = 0;
-  /// Of several losses: each by the name of its layer, and "<layer>_accuracy" of those that take labels. And
-  /// each metric by the name of its layer.
+  /// Of several losses: each by the name of its layer, and "<layer>_accuracy" of those that take
+  /// labels. And each metric by the name of its layer.
   Values parts = {};
   // Of an evaluation:
   double top5 =

@@ -21,8 +21,9 @@ class Predictor {
   /// Of a batch.
   const TensorDesc& output() const { return net_.output().desc; }
   /// What the network makes of `images` (count x info.channels x info.height x info.width bytes),
-  /// before softmax: count x classes, or count x channels x height x width of images. Normalises as `info` says. A row depends on its image and on
-  /// its place in a batch, which is always full, not on the other images.
+  /// before softmax: count x classes, or count x channels x height x width of images. Normalises as
+  /// `info` says. A row depends on its image and on its place in a batch, which is always full, not
+  /// on the other images.
   std::vector<float> logits(const DatasetInfo& info, std::vector<uint8_t> images) {
     return logits(info, std::move(images), {});
   }

@@ -69,8 +69,8 @@ int64_t epochs_of(const ConfigNode& config) {
   return ConfigReader(train, "train", ignored).integer("epochs", TrainSpec().epochs);
 }
 
-// What the network does not have cannot be watched. The best epoch of one without an accuracy is that of the
-// least loss.
+// What the network does not have cannot be watched. The best epoch of one without an accuracy is
+// that of the least loss.
 void check_metrics(Setup& setup, ConfigErrors& errors) {
   std::vector<std::string> known;
   for (const MetricInfo& metric : metrics_of(setup.layers)) known.push_back(metric.name);

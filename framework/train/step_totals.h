@@ -1,5 +1,5 @@
-// What each step of a training or an evaluation leaves in the totals of its state, and what these say in
-// the end.
+// What each step of a training or an evaluation leaves in the totals of its state, and what these
+// say in the end.
 #pragma once
 
 #include <deque>
@@ -16,8 +16,8 @@ class StepTotals {
   /// `net` has its losses and outlives this.
   explicit StepTotals(Net& net);
 
-  /// Queues, of what forward has left, what a loss with class weights weighs in the mean over several batches;
-  /// end() points to it.
+  /// Queues, of what forward has left, what a loss with class weights weighs in the mean over
+  /// several batches; end() points to it.
   void queue();
   StepEnd end(const ScheduleRule& schedule = {}) const;
   /// Totals of a state that are in use.

@@ -150,8 +150,8 @@ class Passes {
     return desc.dtype == layer_.inputs()[0].dtype ? "T" : "float";
   }
 
-  // Fields of the batch and what losses and metrics give have names of their own, and no gradients but
-  // that of the loss.
+  // Fields of the batch and what losses and metrics give have names of their own, and no gradients
+  // but that of the loss.
   void add_values(std::vector<KernelTensor>* all, const std::string& name, List list,
                   const std::vector<TensorDesc>& descs, bool written = false) const {
     for (size_t i = 0; i < descs.size(); ++i) {

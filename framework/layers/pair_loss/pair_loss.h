@@ -1,7 +1,7 @@
 // Losses of a tensor x and targets t of its shape, which are constants: their gradient is not
-// computed. They share one problem and every implementation, and are layer types with lists of their
-// own. The outputs are those of layers/loss.h; with d = x - t the loss is the mean of l over the
-// elements of the rows that count, and dx = dy * dl/dx / (elements of a row * rows that count):
+// computed. They share one problem and every implementation, and are layer types with lists of
+// their own. The outputs are those of layers/loss.h; with d = x - t the loss is the mean of l over
+// the elements of the rows that count, and dx = dy * dl/dx / (elements of a row * rows that count):
 //   mse_loss          l = d^2, as torch.nn.functional.mse_loss. No keys.
 //   l1_loss           l = |d|, as torch.nn.functional.l1_loss; the gradient at 0 is 0. No keys.
 //   charbonnier_loss  l = sqrt(d^2 + eps^2) (Charbonnier et al. 1994), |d| with a smooth bottom.

@@ -33,8 +33,8 @@ struct PairMetricProblem {
   std::string to_string() const;
 };
 
-/// The elements of a row that a metric is of, by their offsets in memory: planes of lines, the borders
-/// of both cut off.
+/// The elements of a row that a metric is of, by their offsets in memory: planes of lines, the
+/// borders of both cut off.
 struct InnerElements {
   int64_t lines, length;              // of a plane, all
   int64_t inner_lines, inner_length;  // of a plane, those inside

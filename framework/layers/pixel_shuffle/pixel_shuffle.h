@@ -1,5 +1,5 @@
-// pixel_shuffle: images of C*r*r channels and H x W pixels become images of C channels and H*r x W*r
-// pixels, as torch.nn.PixelShuffle(r); r is the key `scale` (Shi et al. 2016, sub-pixel
+// pixel_shuffle: images of C*r*r channels and H x W pixels become images of C channels and H*r x
+// W*r pixels, as torch.nn.PixelShuffle(r); r is the key `scale` (Shi et al. 2016, sub-pixel
 // convolution):
 //   y[n, c, h*r + i, w*r + j] = x[n, (c*r + i)*r + j, h, w]        0 <= i, j < r
 // Values are only moved; backward moves dy back: dx[n, (c*r + i)*r + j, h, w] = dy[n, c, h*r + i,

@@ -1,6 +1,7 @@
-// Pixel shuffle, cudnn: cudnnTransformTensor, y = 1 * x + 0 * y, between two descriptors of the same
-// values, which differ in strides. Five axes change places: i, j, H, W and what lies around them. A
-// descriptor of images has four, so each i is a call of its own, which fills every r-th row of y.
+// Pixel shuffle, cudnn: cudnnTransformTensor, y = 1 * x + 0 * y, between two descriptors of the
+// same values, which differ in strides. Five axes change places: i, j, H, W and what lies around
+// them. A descriptor of images has four, so each i is a call of its own, which fills every r-th row
+// of y.
 #include "device/cudnn_descriptors.h"
 #include "layers/pixel_shuffle/pixel_shuffle.h"
 
