@@ -21,8 +21,8 @@ struct LoggedStep {
   }
 };
 
-/// What metrics.jsonl has of an epoch beside loss and accuracy: a value in training and on the
-/// validation data of each of several losses and of each metric.
+/// One metric, or one of several losses, of an epoch in metrics.jsonl: its value on the training data
+/// and on the validation data.
 struct LoggedMetric {
   std::string name;
   double train = kUnknown, validation = kUnknown;

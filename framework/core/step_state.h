@@ -6,7 +6,7 @@
 
 namespace duet {
 
-/// Of a mean over many steps: what each step adds to it, and the weights of what it adds.
+/// A weighted mean over many steps. Each step adds its value times its weight to `sum`.
 struct Total {
   double sum = 0.0, weight = 0.0;
 

@@ -5,8 +5,8 @@
 
 namespace duet {
 
-/// Interval timers (setitimer) that run, as -1 less their kind, and the ids of those that timer_create()
-/// made.
+/// Returns a number for each timer that is armed: the id of a timer made by timer_create(), and
+/// -1 - kind for an interval timer of setitimer().
 std::vector<int> running_timers();
 /// Stops one of running_timers().
 void stop_timer(int timer);

@@ -33,8 +33,8 @@ struct Split {
   /// cannot be read, or holds another image than when the data set was loaded.
   std::function<void(int64_t sample, uint8_t* to)> read = {};
   std::vector<ImageFacts> facts = {};  // of images in files of their own, in memory or not
-  /// Of pairs: as many images of DatasetInfo::target's sizes, which a network is to make of
-  /// `images`.
+  /// The targets of pairs: sample n is the picture that a network should make of image n. Null for
+  /// other data sets. Sizes are DatasetInfo::target's.
   std::shared_ptr<const Split> targets = {};
 };
 /// These samples, in this order.
@@ -64,7 +64,7 @@ struct DatasetInfo {
   bool numbers = false;
   Stream stream = Stream::kNever;
   Augment augment = {};  // of the training images
-  /// Of pairs: the sizes of the targets, which batches hold as byte / 255; 0 of other data sets.
+  /// The size of a target of image pairs; 0 for other data sets. A batch holds targets as byte / 255.
   struct Sizes {
     int64_t channels = 0, height = 0, width = 0;
   } target = {};
@@ -73,7 +73,8 @@ struct DatasetInfo {
   /// The targets as a data set by themselves.
   DatasetInfo target_info() const;
 };
-/// What a batch of `info` has; labels are mixed where a training's augmentation mixes them.
+/// Returns the fields that a batch of this data set provides. Set `mixed_labels` for a training with
+/// mixup.
 std::vector<BatchField> fields_of(const DatasetInfo& info, int64_t batch,
                                   bool mixed_labels = false);
 /// "0", "1", ...: of a data set whose classes are numbers.

@@ -31,38 +31,20 @@ Image with_noise(Image image, double sigma, uint64_t seed, uint64_t number) {
   return image;
 }
 
-// Image `n`, whose channels lie one behind the other.
-Image image_at(const std::vector<uint8_t>& planes, int64_t n, const DatasetInfo::Sizes& sizes) {
-  const auto pixels = static_cast<size_t>(sizes.height * sizes.width);
-  const auto channels = static_cast<size_t>(sizes.channels);
-  Image image{sizes.height, sizes.width, sizes.channels, std::vector<uint8_t>(pixels * channels)};
-  const uint8_t* const first = planes.data() + static_cast<size_t>(n) * pixels * channels;
-  for (size_t i = 0; i < pixels * channels; ++i) {
-    image.pixels[i % pixels * channels + i / pixels] = first[i];
-  }
-  return image;
-}
-
-// As many planes: whatever their order, the PSNR is that of all their values.
-std::vector<double> planes_of(const Image& image) {
-  std::vector<double> planes(image.pixels.size());
-  const auto channels = static_cast<size_t>(image.channels);
-  for (size_t i = 0; i < planes.size(); ++i) {
-    planes[i % channels * (planes.size() / channels) + i / channels] = image.pixels[i];
-  }
-  return planes;
-}
-
 }  // namespace
 
 double psnr_of_images(const DatasetInfo& info, const Split& split, int64_t border) {
   const auto& [channels, height, width] = info.target;
+  const auto size = static_cast<size_t>(info.channels * info.height * info.width);
+  const auto target_size = static_cast<size_t>(channels * height * width);
   double sum = 0.0;
-  for (int64_t n = 0; n < split.count; ++n) {
-    const Image small = image_at(split.images, n, {info.channels, info.height, info.width});
-    const Image target = image_at(split.targets->images, n, info.target);
-    const Image large = resample(small, height, width, ResampleFilter::kBicubic);
-    const std::vector<double> x = planes_of(large), t = planes_of(target);
+  for (size_t n = 0; n < static_cast<size_t>(split.count); ++n) {
+    const Image image =
+        image_of_planes(split.images.data() + n * size, info.channels, info.height, info.width);
+    const std::vector<uint8_t> large =
+        planes_of(resample(image, height, width, ResampleFilter::kBicubic));
+    const uint8_t* const target = split.targets->images.data() + n * target_size;
+    const std::vector<double> x(large.begin(), large.end()), t(target, target + target_size);
     sum += psnr({channels, height, width, x}, {channels, height, width, t}, 255.0, border);
   }
   return sum / static_cast<double>(split.count);

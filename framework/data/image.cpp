@@ -18,6 +18,36 @@ Image grey_by(const Value& value, const Image& colours) {
 
 }  // namespace
 
+std::vector<uint8_t> planes_of(const Image& image) {
+  std::vector<uint8_t> planes;
+  planes.reserve(image.pixels.size());
+  const auto channels = static_cast<size_t>(image.channels);
+  for (size_t c = 0; c < channels; ++c) {
+    for (size_t i = c; i < image.pixels.size(); i += channels) planes.push_back(image.pixels[i]);
+  }
+  return planes;
+}
+
+Image image_of_planes(const uint8_t* planes, int64_t channels, int64_t height, int64_t width) {
+  const auto pixels = static_cast<size_t>(height * width);
+  const auto count = static_cast<size_t>(channels);
+  Image image{height, width, channels, std::vector<uint8_t>(pixels * count)};
+  for (size_t c = 0; c < count; ++c) {
+    for (size_t i = 0; i < pixels; ++i) image.pixels[i * count + c] = planes[c * pixels + i];
+  }
+  return image;
+}
+
+Image crop(const Image& image, int64_t top, int64_t left, int64_t height, int64_t width) {
+  Image result{height, width, image.channels, {}};
+  result.pixels.reserve(static_cast<size_t>(height * width * image.channels));
+  for (int64_t y = top; y < top + height; ++y) {
+    const auto row = image.pixels.begin() + (y * image.width + left) * image.channels;
+    result.pixels.insert(result.pixels.end(), row, row + width * image.channels);
+  }
+  return result;
+}
+
 std::string size_text(int64_t height, int64_t width) {
   return std::to_string(width) + "x" + std::to_string(height);
 }

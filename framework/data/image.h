@@ -14,6 +14,15 @@ struct Image {
   std::vector<uint8_t> pixels;  // height x width x channels, row-major
 };
 
+/// The pixels channel after channel, each row-major, as data sets and networks have them:
+/// channels x height x width bytes.
+std::vector<uint8_t> planes_of(const Image& image);
+/// The image of such bytes.
+Image image_of_planes(const uint8_t* planes, int64_t channels, int64_t height, int64_t width);
+
+/// The part of that size whose left upper pixel is (top, left). REQUIRES: it lies within the image.
+Image crop(const Image& image, int64_t top, int64_t left, int64_t height, int64_t width);
+
 /// "32x24": width x height, as messages tell a size.
 std::string size_text(int64_t height, int64_t width);
 

@@ -22,9 +22,7 @@ void add_pictures(const fs::path& folder, int32_t label, std::vector<LabelledFil
 }
 
 struct FolderKeys {
-  std::string folder, train;
-  std::optional<std::string> validation;
-  ValidationSplit split;
+  PictureFolders folders;
   PictureRules rules;
 };
 
@@ -73,36 +71,24 @@ std::vector<LabelledFile> validation_files(const fs::path& folder,
 }
 
 Dataset load(const DatasetInfo& info, const FolderKeys& keys, const fs::path& data_dir) {
-  std::vector<std::string> folders = {keys.train};
-  if (keys.validation) folders.push_back(*keys.validation);
-  const fs::path folder = data_folder({keys.folder, folders}, "", data_dir);
+  const FoundFolders found = find_folders(keys.folders, data_dir);
   Dataset data{info};
-  data.source = folder.string();
-  const fs::path train = (folder / keys.train).lexically_normal();
-  data.class_names = folders_in(train);
-  check_training_classes(train, data.class_names, info.classes);
-  data.train = read_labelled_files(training_files(train, data.class_names), keys.rules, data);
-  if (keys.validation) {
-    const fs::path validation = (folder / *keys.validation).lexically_normal();
-    data.validation =
-        read_labelled_files(validation_files(validation, data.class_names), keys.rules, data);
+  data.source = found.folder.string();
+  data.class_names = folders_in(found.train);
+  check_training_classes(found.train, data.class_names, info.classes);
+  data.train = read_labelled_files(training_files(found.train, data.class_names), keys.rules, data);
+  if (found.validation) {
+    data.validation = read_labelled_files(validation_files(*found.validation, data.class_names),
+                                          keys.rules, data);
   } else {
-    hold_out(data, keys.split);
+    hold_out(data, keys.folders.split);
   }
   return data;
 }
 
 DatasetLoader read_image_folder(ConfigReader& reader) {
   FolderKeys keys;
-  keys.folder = reader.text("folder", "image_folder");
-  keys.train = reader.text("train", "train");
-  if (reader.has("validation")) {
-    keys.validation = reader.text("validation");
-    reader.reject("validation_split", "'validation' names a folder");
-  } else {
-    reader.raw("validation");
-    keys.split = read_validation_split(reader);
-  }
+  keys.folders = read_picture_folders(reader, "image_folder");
   const int64_t classes = reader.integer("classes", {}, 2, 1 << 20);
   keys.rules = read_picture_rules(reader);
   const DatasetInfo info{"image_folder", keys.rules.channels, keys.rules.height, keys.rules.width,

@@ -25,9 +25,7 @@ constexpr int64_t kMostPatch = 4096;
 constexpr size_t kMostTold = 10;  // of the pictures that cannot be used
 
 struct PairKeys {
-  std::string folder, train;
-  std::optional<std::string> validation;
-  ValidationSplit split;
+  PictureFolders folders;
   Degradation degrade;
   int64_t channels = 3;
   bool limited = false;           // luma: limited
@@ -42,26 +40,10 @@ struct Pairs {
   std::string error;
 };
 
-Image cut(const Image& image, int64_t height, int64_t width) {
-  Image part{height, width, image.channels, {}};
-  for (int64_t y = 0; y < height; ++y) {
-    const auto row = image.pixels.begin() + y * image.width * image.channels;
-    part.pixels.insert(part.pixels.end(), row, row + width * image.channels);
-  }
-  return part;
-}
-
-// A square of `image` behind `to`, channel by channel.
 void add_patch(const Image& image, int64_t top, int64_t left, int64_t side,
                std::vector<uint8_t>* to) {
-  for (int64_t c = 0; c < image.channels; ++c) {
-    for (int64_t y = top; y < top + side; ++y) {
-      for (int64_t x = left; x < left + side; ++x) {
-        to->push_back(
-            image.pixels[static_cast<size_t>((y * image.width + x) * image.channels + c)]);
-      }
-    }
-  }
+  const std::vector<uint8_t> planes = planes_of(crop(image, top, left, side, side));
+  to->insert(to->end(), planes.begin(), planes.end());
 }
 
 Image in_channels(const Image& image, const PairKeys& keys) {
@@ -79,7 +61,7 @@ Pairs pairs_of(const fs::path& file, const PairKeys& keys, uint64_t number) try 
                      (scale > 1 ? " (data.patch times data.degrade.scale)" : " (data.patch)")};
   }
   const Image whole = in_channels(read, keys);
-  const Image target = cut(whole, whole.height / scale * scale, whole.width / scale * scale);
+  const Image target = crop(whole, 0, 0, whole.height / scale * scale, whole.width / scale * scale);
   const Image image = degraded(target, keys.degrade, number);
   Pairs pairs;
   for (int64_t y = 0; y + keys.patch <= image.height; y += keys.stride) {
@@ -143,33 +125,22 @@ Split read_pairs(const fs::path& folder, const PairKeys& keys, uint64_t first, D
 }
 
 Dataset load(const DatasetInfo& info, const PairKeys& keys, const fs::path& data_dir) {
-  std::vector<std::string> folders = {keys.train};
-  if (keys.validation) folders.push_back(*keys.validation);
-  const fs::path folder = data_folder({keys.folder, folders}, "", data_dir);
+  const FoundFolders found = find_folders(keys.folders, data_dir);
   Dataset data{info};
-  data.source = folder.string();
-  data.train = read_pairs((folder / keys.train).lexically_normal(), keys, 0, data);
-  if (keys.validation) {
+  data.source = found.folder.string();
+  data.train = read_pairs(found.train, keys, 0, data);
+  if (found.validation) {
     constexpr uint64_t kValidation = uint64_t{1} << 32;  // noise of its own
-    data.validation =
-        read_pairs((folder / *keys.validation).lexically_normal(), keys, kValidation, data);
+    data.validation = read_pairs(*found.validation, keys, kValidation, data);
   } else {
-    hold_out(data, keys.split);
+    hold_out(data, keys.folders.split);
   }
   return data;
 }
 
 DatasetLoader read_image_pairs(ConfigReader& reader) {
   PairKeys keys;
-  keys.folder = reader.text("folder", "image_pairs");
-  keys.train = reader.text("train", "train");
-  if (reader.has("validation")) {
-    keys.validation = reader.text("validation");
-    reader.reject("validation_split", "'validation' names a folder");
-  } else {
-    reader.raw("validation");
-    keys.split = read_validation_split(reader);
-  }
+  keys.folders = read_picture_folders(reader, "image_pairs");
   keys.channels = reader.integer("channels", 3, 1, 3);
   if (keys.channels == 2) reader.error("channels", "expected 1 (luminance) or 3 (colour)");
   if (keys.channels == 1) {

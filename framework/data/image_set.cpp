@@ -32,16 +32,6 @@ int64_t half_to_even(int64_t twice) {
   return twice % 2 == 0 || half % 2 == 0 ? half : half + 1;
 }
 
-Image crop(const Image& image, int64_t top, int64_t left, int64_t height, int64_t width) {
-  Image result{height, width, image.channels, {}};
-  result.pixels.reserve(static_cast<size_t>(height * width * image.channels));
-  for (int64_t y = top; y < top + height; ++y) {
-    const auto row = image.pixels.begin() + (y * image.width + left) * image.channels;
-    result.pixels.insert(result.pixels.end(), row, row + width * image.channels);
-  }
-  return result;
-}
-
 struct WrongSize : DataError {
   using DataError::DataError;
 };
@@ -69,13 +59,8 @@ Outcome read_one(const fs::path& file, const PictureRules& rules, uint8_t* to) {
     return {named(message_of(error)), true};
   }
   try {
-    const Image image = fit(read, rules);
-    for (int64_t c = 0; c < image.channels; ++c) {
-      for (size_t i = static_cast<size_t>(c); i < image.pixels.size();
-           i += static_cast<size_t>(image.channels)) {
-        *to++ = image.pixels[i];
-      }
-    }
+    const std::vector<uint8_t> planes = planes_of(fit(read, rules));
+    std::copy(planes.begin(), planes.end(), to);
     return {};
   } catch (const WrongSize& error) {
     return {named(error.what())};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "data/dataset.h"
 #include "data/image_set.h"
 
 namespace duet {
@@ -42,6 +43,31 @@ void collect(const fs::path& folder, int depth, std::vector<fs::path>& files) {
 }
 
 }  // namespace
+
+PictureFolders read_picture_folders(ConfigReader& reader, const std::string& name) {
+  PictureFolders folders;
+  folders.folder = reader.text("folder", name);
+  folders.train = reader.text("train", "train");
+  if (reader.has("validation")) {
+    folders.validation = reader.text("validation");
+    reader.reject("validation_split", "'validation' names a folder");
+  } else {
+    reader.raw("validation");
+    folders.split = read_validation_split(reader);
+  }
+  return folders;
+}
+
+FoundFolders find_folders(const PictureFolders& folders, const fs::path& data_dir) {
+  std::vector<std::string> names = {folders.train};
+  if (folders.validation) names.push_back(*folders.validation);
+  FoundFolders found{.folder = data_folder({folders.folder, names}, "", data_dir)};
+  found.train = (found.folder / folders.train).lexically_normal();
+  if (folders.validation) {
+    found.validation = (found.folder / *folders.validation).lexically_normal();
+  }
+  return found;
+}
 
 std::vector<std::string> folders_in(const fs::path& folder) {
   std::vector<std::string> names;

@@ -1,11 +1,31 @@
-// The pictures in a folder and in the folders in it.
+// Folders of pictures: where a data set has them, and what is in them.
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/config.h"
+#include "data/validation_split.h"
+
 namespace duet {
+
+/// Where a data set of one's own pictures is.
+struct PictureFolders {
+  std::string folder, train;              // `train` lies in `folder`
+  std::optional<std::string> validation;  // likewise; without it `split` says what is held out
+  ValidationSplit split;
+};
+/// Reads `folder` (by default `name`), `train`, `validation` and `validation_split`.
+PictureFolders read_picture_folders(ConfigReader& reader, const std::string& name);
+
+struct FoundFolders {
+  std::filesystem::path folder, train;
+  std::optional<std::filesystem::path> validation;
+};
+/// Throws DataError as data_folder() (dataset.h).
+FoundFolders find_folders(const PictureFolders& folders, const std::filesystem::path& data_dir);
 
 /// The names of the folders in `folder`, in their order; hidden ones are passed by. Throws
 /// DataError if it cannot be read.

@@ -90,12 +90,8 @@ class PicturesReader {
   void add_image(const std::string& name, const Image& image) {
     check_size(name, image.height, image.width);
     const Image fitting = fitted(name, image);
-    for (int64_t c = 0; c < info_.channels; ++c) {
-      for (size_t i = static_cast<size_t>(c); i < fitting.pixels.size();
-           i += static_cast<size_t>(info_.channels)) {
-        pictures.images.push_back(fitting.pixels[i]);
-      }
-    }
+    const std::vector<uint8_t> planes = planes_of(fitting);
+    pictures.images.insert(pictures.images.end(), planes.begin(), planes.end());
     pictures.names.push_back(name);
     pictures.only.reset();
     if (pictures.names.size() == 1) pictures.only = image;

@@ -539,25 +539,6 @@ std::vector<ResolvedLayer> resolve(const NetSpec& spec, const std::vector<BatchF
   return layers;
 }
 
-namespace {
-
-// What led to other losses alone has no gradient to hand on.
-void keep_gradients_of(size_t result, std::vector<ResolvedLayer>& layers) {
-  std::vector<bool> leads(layers.size());
-  leads[result] = true;
-  for (size_t i = layers.size(); i-- > 0;) {
-    for (InputSource& input : layers[i].inputs) {
-      if (!leads[i]) input.gradient = false;
-      if (input.gradient && input.layer != kField) leads[static_cast<size_t>(input.layer)] = true;
-    }
-    if (leads[i]) continue;
-    std::erase_if(layers[i].passes,
-                  [](const PassChoice& choice) { return choice.pass != Pass::kForward; });
-  }
-}
-
-}  // namespace
-
 std::vector<ResolvedLayer> without_losses(std::vector<ResolvedLayer> layers) {
   std::vector<ResolvedLayer> left;
   std::vector<int> numbers;  // of `layers` in `left`
@@ -572,9 +553,7 @@ std::vector<ResolvedLayer> without_losses(std::vector<ResolvedLayer> layers) {
     left.push_back(std::move(layer));
   }
   if (result && result->layer != kField) {
-    const auto number = static_cast<size_t>(numbers[static_cast<size_t>(result->layer)]);
-    left[number].is_result = true;
-    keep_gradients_of(number, left);
+    left[static_cast<size_t>(numbers[static_cast<size_t>(result->layer)])].is_result = true;
   }
   return left;
 }

@@ -45,13 +45,7 @@ void check_loss(const Trained& trained) {
 // The picture that the drawing is made over.
 Image picture_of(const Pictures& pictures, const DatasetInfo& info, bool fitted_by_rule) {
   if (!fitted_by_rule) return *pictures.only;
-  Image image{info.height, info.width, info.channels, {}};
-  const auto pixels = static_cast<size_t>(info.height * info.width);
-  for (size_t i = 0; i < pictures.images.size(); ++i) {
-    const auto channels = static_cast<size_t>(info.channels);
-    image.pixels.push_back(pictures.images[i % channels * pixels + i / channels]);
-  }
-  return image;
+  return image_of_planes(pictures.images.data(), info.channels, info.height, info.width);
 }
 
 bool makes_image(const ResolvedLayer& layer) {
@@ -73,9 +67,7 @@ class Explainer {
     const NetSpec spec = unfused(prediction_of(setup_.spec));
     for (const LayerSpec& layer : spec.layers) names_.push_back(layer.name);
     ConfigErrors errors(file_);
-    const TensorDesc images{{1, info.channels, info.height, info.width}};
-    setup_.layers = resolve(spec, labelled_images(images, info.classes), errors, false,
-                            {std::string(kImagesField)});
+    setup_.layers = resolve(spec, fields_of(info, 1), errors, false, {std::string(kImagesField)});
     errors.raise_if_any();
     choose_implementations(setup_, context_);
     weights_.emplace(setup_.layers, setup_.spec.seed, context_.device());

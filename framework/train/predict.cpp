@@ -163,28 +163,13 @@ void check_parameters(const std::vector<ResolvedLayer>& layers, const Weights& w
   }
 }
 
-// As a network of `info` takes it, channel by channel.
-std::vector<uint8_t> planes_of(const Image& image) {
-  std::vector<uint8_t> planes;
-  for (int64_t c = 0; c < image.channels; ++c) {
-    for (size_t i = static_cast<size_t>(c); i < image.pixels.size();
-         i += static_cast<size_t>(image.channels)) {
-      planes.push_back(image.pixels[i]);
-    }
-  }
-  return planes;
-}
-
 Image picture_of(const std::vector<float>& values, const Shape& shape) {
-  Image image{shape[2], shape[3], shape[1], std::vector<uint8_t>(values.size())};
-  const auto pixels = static_cast<size_t>(image.height * image.width);
-  const auto channels = static_cast<size_t>(image.channels);
-  for (size_t i = 0; i < values.size(); ++i) {
-    const double byte = std::round(255.0 * static_cast<double>(values[i]));
-    image.pixels[i % pixels * channels + i / pixels] =
-        static_cast<uint8_t>(std::clamp(byte, 0.0, 255.0));
+  std::vector<uint8_t> planes;
+  for (const float value : values) {
+    const double byte = std::round(255.0 * static_cast<double>(value));
+    planes.push_back(static_cast<uint8_t>(std::clamp(byte, 0.0, 255.0)));
   }
-  return image;
+  return image_of_planes(planes.data(), shape[1], shape[2], shape[3]);
 }
 
 // OUT/name.png for each picture, which no two of them share.

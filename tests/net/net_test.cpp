@@ -321,50 +321,6 @@ TEST(Net, PredictsWithoutItsLosses) {
   }
 }
 
-// Layers that led to another loss alone have no gradient then: the backward pass begins at the output.
-TEST(Net, GradientsOfItsOutputWithoutItsLosses) {
-  const TestNetwork whole =
-      make_network(in_layout(kTwoLosses, "nchw"), {{3, 1, 10, 9}, DType::kFloat64}, 4);
-  Context context(Device::kCpu);
-  Weights weights(whole.layers, 7, Device::kCpu);
-  Net net(without_losses(whole.layers), weights, context, Net::Mode::kGradients);
-  for (int64_t i = 0; i < net.input().elements(); ++i) {
-    net.input().data<double>()[i] = std::cos(0.3 * static_cast<double>(i));
-  }
-  const auto sum = [&] {  // of the outputs by 1, 2, ...
-    const uint64_t step = 0;
-    net.forward(&step);
-    double sum = 0;
-    for (int64_t i = 0; i < net.output().elements(); ++i) {
-      sum += static_cast<double>(i + 1) * net.output().data<double>()[i];
-    }
-    return sum;
-  };
-  sum();
-  ASSERT_TRUE(net.output_gradient());
-  for (int64_t i = 0; i < net.output().elements(); ++i) {
-    net.output_gradient().data<double>()[i] = static_cast<double>(i + 1);
-  }
-  const uint64_t step = 0;
-  net.backward(&step);
-  int checked = 0;
-  for (const Parameter& parameter : weights.parameters()) {
-    if (parameter.name.starts_with("early")) continue;  // leads to other losses
-    const Tensor w = weights.view(parameter), dw = Weights::view(parameter, net.gradients());
-    for (int64_t i = 0; i < w.elements(); i += 5, ++checked) {
-      double& value = w.data<double>()[i];
-      const double kept = value, gradient = dw.data<double>()[i], width = 1e-5;
-      value = kept + width;
-      const double above = sum();
-      value = kept - width;
-      const double below = sum();
-      value = kept;
-      EXPECT_NEAR(gradient, (above - below) / (2 * width), 1e-6) << parameter.name << i;
-    }
-  }
-  EXPECT_GT(checked, 20);
-}
-
 TEST(Net, ObjectiveIsTheSumOfItsLossesByTheirWeights) {
   TestTraining t(R"(
 backend: cpu
