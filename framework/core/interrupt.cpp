@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <iterator>
+#include <mutex>
 #include <thread>
 
 #include "core/error.h"
@@ -68,6 +69,12 @@ void on_signal(int signal, siginfo_t* info, void*) {
   errno = error;
 }
 
+struct {
+  std::mutex mutex;
+  int users = 0;
+  struct sigaction handlers[std::size(kStops)];
+} kept;
+
 }  // namespace
 
 InterruptGuard::InterruptGuard() {
@@ -103,6 +110,22 @@ bool InterruptGuard::requested() { return first_at != 0; }
 
 void InterruptGuard::check() {
   if (requested()) throw InterruptedError();
+}
+
+KeptSignalHandlers::KeptSignalHandlers() {
+  const std::lock_guard lock(kept.mutex);
+  if (kept.users++ > 0) return;
+  for (size_t i = 0; i < std::size(kStops); ++i) {
+    sigaction(kStops[i], nullptr, &kept.handlers[i]);
+  }
+}
+
+KeptSignalHandlers::~KeptSignalHandlers() {
+  const std::lock_guard lock(kept.mutex);
+  if (--kept.users > 0) return;
+  for (size_t i = 0; i < std::size(kStops); ++i) {
+    sigaction(kStops[i], &kept.handlers[i], nullptr);
+  }
 }
 
 }  // namespace duet

@@ -26,6 +26,17 @@ class InterruptGuard {
   static void check();
 };
 
+/// While one of these lives, what is called may handle the signals above itself; when the last of them ends, each has
+/// the handler that it had before the first. NVRTC handles SIGINT and SIGTERM when it compiles for the first time in a
+/// process, and puts handlers back without SA_SIGINFO (13.0), so that they would be told nothing of the sender.
+class KeptSignalHandlers {
+ public:
+  KeptSignalHandlers();
+  ~KeptSignalHandlers();
+  KeptSignalHandlers(const KeptSignalHandlers&) = delete;
+  KeptSignalHandlers& operator=(const KeptSignalHandlers&) = delete;
+};
+
 /// Calls work(). Once an interrupt is requested, its loops (core/parallel.h) leave out what they
 /// have not begun, and this throws InterruptedError when it returns: what it computed, and how long
 /// that took, is not to be used.

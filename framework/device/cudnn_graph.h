@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/interrupt.h"
 #include "core/tensor.h"
 #include "device/check.h"
 #include "device/cudnn_descriptors.h"
@@ -62,6 +63,7 @@ class BackendDescriptor {
     return write(name, CUDNN_TYPE_VOID_PTR, all.size(), all.data());
   }
   BackendDescriptor& finalize() {
+    const KeptSignalHandlers handlers;  // an execution plan may be compiled by NVRTC
     DUET_CUDNN(cudnnBackendFinalize(handle_));
     return *this;
   }

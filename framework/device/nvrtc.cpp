@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "core/interrupt.h"
 
 struct _nvrtcProgram;  // nvrtc.h's
 
@@ -141,7 +142,10 @@ Nvrtc::Compiled Nvrtc::compile(const std::string& source,
     _nvrtcProgram* program;
     ~Destroyed() { api->destroy(&program); }
   } const destroyed{api_, program};
-  const int status = api_->compile(program, static_cast<int>(words.size()), words.data());
+  const int status = [&] {
+    const KeptSignalHandlers handlers;
+    return api_->compile(program, static_cast<int>(words.size()), words.data());
+  }();
   Compiled made;
   size_t bytes = 0;
   check(api_->log_size(program, &bytes), "nvrtcGetProgramLogSize");

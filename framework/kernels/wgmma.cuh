@@ -58,7 +58,8 @@ __device__ __forceinline__ void wait_multipliers() {
 
 #if DUET_HAS_WGMMA
 
-/// Before the first multiply() and after any other use of its sums.
+/// Before the first multiply(), after any other use of its sums, and where a branch or a loop ends before the next
+/// multiply() or commit: ptxas puts one there otherwise, and says so (C7519).
 __device__ __forceinline__ void wgmma_begin() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }

@@ -236,6 +236,7 @@ __device__ __forceinline__ void multiply_rows(const FilterPlan<T>& plan, int spl
         of_x += Tile::kPixels * Tile::kPixelBytesX;
         of_dy += Tile::kPixels * Tile::kPixelBytes;
       }
+      wgmma_begin();
       wgmma_commit();
       wgmma_wait<1>();  // the row before has been read
       give_back();

@@ -292,10 +292,14 @@ std::string ProcessState::restore_signals() {
   const Handlers now = handlers();
   for (size_t i = 1; i < now.size(); ++i) {
     constexpr unsigned kOfTheLibrary = 0x04000000;  // SA_RESTORER, which who sets one adds
-    const auto changed = static_cast<unsigned>(now[i].sa_flags ^ handlers_[i].sa_flags);
-    if (now[i].sa_handler == handlers_[i].sa_handler && !(changed & ~kOfTheLibrary)) continue;
+    const auto changed =
+        static_cast<unsigned>(now[i].sa_flags ^ handlers_[i].sa_flags) & ~kOfTheLibrary;
+    const bool same_function = now[i].sa_handler == handlers_[i].sa_handler;
+    if (same_function && changed == 0) continue;
     const auto signal = static_cast<int>(i);
     sigaction(signal, &handlers_[i], nullptr);
+    // NVRTC, which cuDNN calls too, puts handlers back without it (core/interrupt.h).
+    if (same_function && changed == SA_SIGINFO) continue;
     // Libraries that write files or sockets handle these, as cuDNN does when it compiles a kernel.
     if (signal == SIGXFSZ || signal == SIGPIPE) continue;
     changes.push_back(std::string("another handler of ") + strsignal(signal));

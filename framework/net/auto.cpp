@@ -26,7 +26,9 @@ constexpr int64_t kFailed = -1, kFarSlower = -2;  // entries instead of nanoseco
 struct Place {
   Device device;
   size_t workspace_limit;
-  bool training;
+  NetMode mode;
+
+  LayerSituation situation() const { return {.training = mode == NetMode::kTraining}; }
 };
 
 // Choices that are made together.
@@ -44,12 +46,13 @@ struct Question {
   }
 };
 
-std::vector<Question> questions(std::vector<ResolvedLayer>& layers, bool training) {
+std::vector<Question> questions(std::vector<ResolvedLayer>& layers, NetMode mode) {
   std::vector<Question> all;
   for (ResolvedLayer& layer : layers) {
     Question together{&layer};
     for (PassChoice& choice : layer.passes) {
-      const bool will_run = training ? runs(layer, choice.pass) : choice.pass == Pass::kForward;
+      const bool will_run =
+          mode == NetMode::kInference ? choice.pass == Pass::kForward : runs(layer, choice.pass);
       if (choice.id != kAuto || !will_run) continue;
       if (layer.layer->chooses_per_pass()) {
         all.push_back({&layer, {&choice}});
@@ -104,7 +107,7 @@ std::string key_of(const Question& question, const Place& place) {
   std::string key(layer.type());
   for (Pass pass : question.pass_list()) key += " " + std::string(to_string(pass));
   // The others compute the same in training.
-  if (!place.training && !layer.chooses_per_pass()) key += " in evaluation";
+  if (!place.situation().training && !layer.chooses_per_pass()) key += " in evaluation";
   return key + " | " + task_text(layer) + " | " + machine(place.device) + ", workspace of " +
          std::to_string(place.workspace_limit);
 }
@@ -186,10 +189,10 @@ void remember(const Question& question, const Place& place,
 fs::path auto_cache_path() { return TuningCache::path_of("auto.json"); }
 
 size_t recall_choices(std::vector<ResolvedLayer>& layers, Device device, size_t workspace_limit,
-                      const TuningCache& cache, bool training) {
-  const Place place = {device, workspace_limit, training};
+                      const TuningCache& cache, NetMode mode) {
+  const Place place = {device, workspace_limit, mode};
   size_t left = 0;
-  for (const Question& question : questions(layers, training)) {
+  for (const Question& question : questions(layers, mode)) {
     if (!recall(question, place, cache)) left += question.passes.size();
   }
   if (left == 0) {
@@ -199,20 +202,20 @@ size_t recall_choices(std::vector<ResolvedLayer>& layers, Device device, size_t 
 }
 
 void choose_automatically(std::vector<ResolvedLayer>& layers, Context& context, TuningCache& cache,
-                          const AutoLog& log, bool training) {
-  const Place place = {context.device(), context.workspace_limit(), training};
-  const size_t left = recall_choices(layers, place.device, place.workspace_limit, cache, training);
+                          const AutoLog& log, NetMode mode) {
+  const Place place = {context.device(), context.workspace_limit(), mode};
+  const size_t left = recall_choices(layers, place.device, place.workspace_limit, cache, mode);
   if (left == 0) return;
   log.info("auto: measuring the implementations of " + std::to_string(left) + " passes");
   const ResolvedLayer* tried = nullptr;
   std::optional<AutoTrial> trial;
-  const std::vector<Question> open = questions(layers, training);
+  const std::vector<Question> open = questions(layers, mode);
   for (const Question& question : open) {
     // A layer before it may have had the same problem.
     if (recall(question, place, cache)) continue;
     if (question.layer != tried) {
-      trial.emplace(*question.layer->layer, open_passes(*question.layer, open),
-                    LayerSituation{training}, context);
+      trial.emplace(*question.layer->layer, open_passes(*question.layer, open), place.situation(),
+                    context);
       tried = question.layer;
     }
     std::vector<AutoCandidate> candidates = question.passes.front()->candidates;

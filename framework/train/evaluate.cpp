@@ -37,7 +37,7 @@ void evaluate(const fs::path& checkpoint, Setup& setup, const EvaluateOptions& o
   const Dataset data = load_dataset(setup, options.data);
   Context context(device_of(spec));
   context.set_workspace_limit(workspace_limit(spec));
-  choose_implementations(setup, context, false);
+  choose_implementations(setup, context, NetMode::kInference);
   const CheckpointInfo now = {.config = write_yaml(setup.config), .data = fingerprint(data)};
   Weights weights = load_weights(checkpoint, setup, context.device(), now, options.allow_changes);
   Net net(setup.layers, weights, context, Net::Mode::kInference);

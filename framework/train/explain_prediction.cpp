@@ -69,7 +69,7 @@ class Explainer {
     ConfigErrors errors(file_);
     setup_.layers = resolve(spec, fields_of(info, 1), errors, false, {std::string(kImagesField)});
     errors.raise_if_any();
-    choose_implementations(setup_, context_);
+    choose_implementations(setup_, context_, NetMode::kGradients);
     weights_.emplace(setup_.layers, setup_.spec.seed, context_.device());
     copy_weights(trained_weights, *weights_);
     if (setup_.layers.back().layer->outputs()[0].shape.rank() != 2) {

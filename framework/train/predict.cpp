@@ -73,7 +73,7 @@ std::vector<float> logits_of(Trained& trained, const DatasetInfo& dataset,
   Setup& setup = trained.setup;
   Context context(device_of(setup.spec));
   context.set_workspace_limit(workspace_limit(setup.spec));
-  choose_implementations(setup, context, false);
+  choose_implementations(setup, context, NetMode::kInference);
   Weights weights = load_weights(trained.checkpoint, setup, context.device(),
                                  {.config = write_yaml(setup.config)});
   Predictor predictor(setup.layers, weights, context);
@@ -209,7 +209,7 @@ void predict_pictures(Trained& trained, DatasetInfo info, const PredictOptions& 
     }
     resize_network(trained, info);
     check_parameters(setup.layers, weights, options.images[i]);
-    choose_implementations(setup, context, false);
+    choose_implementations(setup, context, NetMode::kInference);
     Predictor predictor(setup.layers, weights, context);
     const std::vector<float> values = predictor.logits(info, planes_of(image));
     if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) {

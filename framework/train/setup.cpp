@@ -233,7 +233,7 @@ std::string training_text(const Setup& setup) {
   return format_table(rows);
 }
 
-void choose_implementations(Setup& setup, Context& context, bool training) {
+void choose_implementations(Setup& setup, Context& context, NetMode mode) {
   static TuningCache cache(auto_cache_path());  // so that a process never measures twice
   const Elapsed watch;
   bool measured = false;
@@ -242,7 +242,7 @@ void choose_implementations(Setup& setup, Context& context, bool training) {
     spdlog::info(text);
   };
   choose_automatically(setup.layers, context, cache,
-                       {info, [](const std::string& text) { spdlog::warn(text); }}, training);
+                       {info, [](const std::string& text) { spdlog::warn(text); }}, mode);
   note_sources(setup);
   if (!measured) return;
   const std::string why = cache.why_not_kept();

@@ -10,6 +10,7 @@
 #include "core/config.h"
 #include "data/dataset.h"
 #include "net/fold.h"
+#include "net/plan.h"
 #include "net/resolve.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
@@ -67,8 +68,8 @@ void check_schedule(const Setup& setup, const std::string& file, const Dataset& 
 std::string training_text(const Setup& setup);
 
 /// Makes the choices of `backend: auto` (net/auto.h), measuring where no earlier run has, and logs
-/// what it does. Does nothing if all implementations are named. Without `training` only forward
-/// passes will run.
-void choose_implementations(Setup& setup, Context& context, bool training = true);
+/// what it does. Does nothing if all implementations are named. `mode` is what the network will
+/// run in.
+void choose_implementations(Setup& setup, Context& context, NetMode mode = NetMode::kTraining);
 
 }  // namespace duet

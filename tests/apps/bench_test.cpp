@@ -65,7 +65,7 @@ TEST(BenchProcess, ChecksWithoutTimes) {
   for (const json& row : results["rows"]) {
     EXPECT_TRUE(row["floor_us"].is_null());
     for (const json& arm : row["arms"]) {
-      EXPECT_EQ(arm["agrees"], true);
+      EXPECT_EQ(arm["agrees"], true) << arm;
       EXPECT_TRUE(arm["us"].is_null());
       EXPECT_FALSE(arm["tensors"].empty());
     }

@@ -85,8 +85,8 @@ TEST(Interrupt, EndsWhateverMeasuresALayer) {
 
 // What a block's reference computes before its passes is most of the work where those are stopped.
 TEST(Interrupt, EndsWhatSettlesTheDataOfABlock) {
-  const LayerCase c{.keys = {{"out_channels", "48"}, {"kernel", "3"}, {"pool_kernel", "2"}},
-                    .x = {{{8, 32, 34, 34}}}};
+  const LayerCase c{.keys = {{"out_channels", "96"}, {"kernel", "3"}, {"pool_kernel", "2"}},
+                    .x = {{{16, 64, 34, 34}}}};
   const auto layer = make_layer("conv2d_pool_relu", c);
   const auto processor_seconds = [](auto&& work) {
     const std::clock_t start = std::clock();

@@ -24,8 +24,9 @@ namespace {
 constexpr size_t kLimit = size_t{1} << 30;  // a context's own
 // Microseconds. The longest is far from the others even where a sleep takes milliseconds more.
 constexpr int kQuick = 50, kSlow = 600, kSnail = 100000;
-int made = 0;       // implementations of the test's lists
-int backwards = 0;  // that they ran
+int made = 0;         // implementations of the test's lists
+int backwards = 0;    // that they ran
+int in_training = 0;  // calls of passes
 
 // relu by cpu_reference, after a while.
 template <int kMicroseconds>
@@ -36,12 +37,14 @@ class Slow : public ActivationImpl {
     ++made;
   }
   void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
+    in_training += run.training;
     std::this_thread::sleep_for(std::chrono::microseconds(kMicroseconds));
     reference_->run(Pass::kForward, run, {.x = {x}, .y = {y}});
   }
   void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor&,
                 const Tensor& dx) override {
     ++backwards;
+    in_training += run.training;
     std::this_thread::sleep_for(std::chrono::microseconds(kMicroseconds));
     reference_->run(Pass::kBackward, run, {.x = {x}, .y = {y}, .dx = {dx}, .dy = {dy}});
   }
@@ -98,14 +101,14 @@ const std::vector<std::string> kAll = {"cpu_slow", "cpu_wrong", "cpu_snail", "cp
 
 class Auto : public testing::Test {
  protected:
-  Auto() { made = backwards = 0; }
+  Auto() { made = backwards = in_training = 0; }
 
-  void choose(std::vector<ResolvedLayer>& layers, bool training = true) {
+  void choose(std::vector<ResolvedLayer>& layers, NetMode mode = NetMode::kTraining) {
     TuningCache cache(file_);
     choose_automatically(layers, context_, cache,
                          {[this](const std::string& text) { infos_ += text + "\n"; },
                           [this](const std::string& text) { warnings_ += text + "\n"; }},
-                         training);
+                         mode);
   }
 
   Context context_{Device::kCpu};
@@ -197,19 +200,29 @@ TEST_F(Auto, RemembersWhatItMeasured) {
 
 TEST_F(Auto, MeasuresTheForwardPassesAloneWhereNoOthersWillRun) {
   auto layers = relu_layers({"cpu_slow", "cpu_quick"});
-  choose(layers, false);
+  choose(layers, NetMode::kInference);
   expect_quick(layers);
   EXPECT_EQ(backwards, 0);
   EXPECT_TRUE(has(infos_, "measuring the implementations of 2 passes"));
   EXPECT_FALSE(layers[1].passes[0].candidates.empty());
   EXPECT_TRUE(layers[1].passes[1].candidates.empty());
   auto again = relu_layers({"cpu_slow", "cpu_quick"});
-  EXPECT_EQ(recall_choices(again, Device::kCpu, kLimit, TuningCache(file_), false), 0u);
+  EXPECT_EQ(recall_choices(again, Device::kCpu, kLimit, TuningCache(file_), NetMode::kInference),
+            0u);
   // It says nothing about a training.
   auto trained = relu_layers({"cpu_slow", "cpu_quick"});
   EXPECT_EQ(recall_choices(trained, Device::kCpu, kLimit, TuningCache(file_)), 3u);
   choose(trained);
   EXPECT_GT(backwards, 0);
+}
+
+// Implementations may have no pass of a training for that problem, as batch normalisation of one value.
+TEST_F(Auto, MeasuresGradientsOfAPredictionInEvaluation) {
+  auto layers = relu_layers({"cpu_slow", "cpu_quick"});
+  choose(layers, NetMode::kGradients);
+  expect_quick(layers);
+  EXPECT_GT(backwards, 0);
+  EXPECT_EQ(in_training, 0);
 }
 
 TEST_F(Auto, DistrustsWhatItCannotUse) {

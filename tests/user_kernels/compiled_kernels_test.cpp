@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <signal.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -10,6 +12,7 @@
 
 #include "core/error.h"
 #include "core/input_file.h"
+#include "core/interrupt.h"
 #include "device/device.h"
 #include "device/nvrtc.h"
 #include "layers/layer_cases.h"
@@ -58,6 +61,27 @@ class CompiledKernelsTest : public testing::Test {
 
   const TemporaryFolder folder_;
 };
+
+// The process's first compilation is what changes handlers: another process is the first.
+TEST_F(CompiledKernelsTest, SignalsHaveTheirHandlersAfterIt) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto changes_handlers = [] {
+    const InterruptGuard guard;
+    const auto handlers = [] {
+      std::vector<std::pair<void (*)(int), int>> all;
+      for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+        struct sigaction action {};
+        sigaction(signal, nullptr, &action);
+        all.emplace_back(action.sa_handler, action.sa_flags & (SA_SIGINFO | SA_RESTART));
+      }
+      return all;
+    };
+    const auto before = handlers();
+    Nvrtc::find()->compile("__global__ void f() {}", {}, {"-arch=sm_90"});
+    std::_Exit(handlers() == before ? 0 : 1);
+  };
+  EXPECT_EXIT(changes_handlers(), testing::ExitedWithCode(0), "");
+}
 
 TEST_F(CompiledKernelsTest, TellsWhatItLaunchesAndNeeds) {
   const CompiledKernels made = relu(std::string(kCopy) + R"(

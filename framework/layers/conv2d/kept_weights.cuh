@@ -394,7 +394,6 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       for (int pair = kOwn ? 0 : group; pair < count; pair += kStep) {
         give_back(2 * pair);
         RingPlace upper = gone;
-        wgmma_begin();
 #pragma unroll 1
         for (int r = 0; r < Tile::kTapRows; ++r) {
           await_rows(2 * pair + r + Tile::kSets);
@@ -406,6 +405,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
           for (int s = 0; s < kTaps; ++s) {
             const int tap = r * kTaps + s;
             if (known == tap) barriers.weights[known++].wait(0);
+            wgmma_begin();
             const char* const of_tap = mine + tap * Tile::kTapBytes;
             const int pixel = s * Tile::kImages * kBytesOfRow;
             const auto multiply = [&](float(&sums)[Tile::kN / 2], const char* row, int k) {
@@ -421,6 +421,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
           }
           upper = lower;
         }
+        wgmma_begin();
         wgmma_commit();
         wgmma_wait<0>();
         for (auto& sums : d) wgmma_settle(sums);
