@@ -21,8 +21,9 @@ struct StepState {
   float learning_rate = 0.0f;  // of the step to come
   int32_t halted = 0;          // 1: the loss of this step was not finite; nothing advances any more
   float last_loss = 0.0f;      // the objective of the last step
-  float last_learning_rate = 0.0f;  // of the last step
-  Total totals[kMostTotals];        // since they were last cleared; of what each is: StepEnd::parts
+  float last_learning_rate = 0.0f;   // of the last step
+  double learning_rate_scale = 1.0;  // what optim/plateau.h has left of the schedule's rates
+  Total totals[kMostTotals];  // since they were last cleared; of what each is: StepEnd::parts
 };
 
 }  // namespace duet

@@ -70,7 +70,8 @@ DUET_HOST_DEVICE inline void advance_state(StepState& state, const StepEnd& end)
     state.last_learning_rate = state.learning_rate;
     ++state.step;
   }
-  state.learning_rate = end.schedule.rate(state.step);
+  state.learning_rate = static_cast<float>(static_cast<double>(end.schedule.rate(state.step)) *
+                                           state.learning_rate_scale);
 }
 
 #if DUET_WITH_CUDA

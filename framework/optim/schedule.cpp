@@ -57,6 +57,19 @@ void read_linear(ConfigReader& reader, Schedule* schedule) {
   schedule->ends = true;
 }
 
+void read_reduce_on_plateau(ConfigReader& reader, Schedule* schedule) {
+  PlateauRule& rule = schedule->plateau.emplace();
+  reader.reject("mode", "which values are better is known of the metric");
+  rule.metric = reader.text("metric", rule.metric);
+  rule.factor = reader.number("factor", rule.factor, 0.0, 1.0);
+  if (rule.factor >= 1.0) reader.error("factor", "expected a number below 1");
+  rule.patience = reader.integer("patience", rule.patience, 0);
+  rule.threshold = reader.number("threshold", rule.threshold, 0.0);
+  rule.is_relative = reader.choice("threshold_mode", {"rel", "abs"}, "rel") == "rel";
+  rule.cooldown = reader.integer("cooldown", rule.cooldown, 0);
+  rule.least_rate = reader.number("min_lr", rule.least_rate, 0.0);
+}
+
 // The keys <name>_epochs and <name>_steps, of which one may be given.
 TrainingSpan read_span(ConfigReader& reader, const std::string& name, int64_t epochs,
                        int64_t least_steps) {
@@ -114,6 +127,10 @@ std::string Schedule::misfit(double learning_rate, int64_t steps_per_epoch, int6
              "; the training ends at step " + at(steps);
     }
   }
+  if (plateau && steps_per_epoch * (plateau->patience + 2) >= steps) {
+    return "the learning rate could first fall after epoch " + at(plateau->patience + 2) +
+           "; the training ends before it would be used";
+  }
   return "";
 }
 
@@ -131,8 +148,13 @@ const std::vector<const ScheduleType*>& schedule_types() {
       read_one_cycle};
   static const ScheduleType linear = {
       "linear", "a straight line; start_factor, end_factor of the optimizer's rate", read_linear};
-  static const std::vector<const ScheduleType*> types = {&constant, &step,      &exponential,
-                                                         &cosine,   &one_cycle, &linear};
+  static const ScheduleType reduce_on_plateau = {
+      "reduce_on_plateau",
+      "times factor where a metric has not improved for more than patience epochs; metric, factor, "
+      "patience, threshold, threshold_mode, cooldown, min_lr",
+      read_reduce_on_plateau};
+  static const std::vector<const ScheduleType*> types = {
+      &constant, &step, &exponential, &cosine, &one_cycle, &linear, &reduce_on_plateau};
   return types;
 }
 

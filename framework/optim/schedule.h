@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/config.h"
+#include "optim/plateau.h"
 #include "optim/schedule_rule.h"
 
 namespace duet {
@@ -26,11 +28,14 @@ struct Schedule {
   TrainingSpan warmup;
   bool ends = false;   // cosine, one_cycle, linear
   TrainingSpan total;  // if it ends: warm-up included
+  /// Of the metrics after each epoch, which scale what rule() says.
+  std::optional<PlateauRule> plateau;
 
   /// Behind its end a cosine goes on, and the others stay at their last rate.
   ScheduleRule rule(double learning_rate, int64_t steps_per_epoch) const;
   /// What of it does not go with a training of so many steps, or "": it ends before or after that, its
-  /// warm-up outlasts it, no step comes, or the rate is always 0.
+  /// warm-up outlasts it, no step comes, the rate is always 0, or
+  /// no plateau can be seen in it.
   std::string misfit(double learning_rate, int64_t steps_per_epoch, int64_t steps) const;
 };
 

@@ -237,6 +237,16 @@ class Metadata {
     if (!std::isnan(value)) return value;
     damaged("'" + key + "' is not a number");
   }
+  Plateau plateau() const {
+    Plateau plateau;
+    if (map_.count("plateau_best")) plateau.best = score("plateau_best");
+    plateau.bad_epochs = count("plateau_bad_epochs");
+    plateau.cooldown_left = count("plateau_cooldown_left");
+    plateau.scale = score("plateau_scale");
+    if (plateau.scale >= 0.0 && plateau.scale <= 1.0) return plateau;
+    damaged("'plateau_scale' is '" + printable(text("plateau_scale")) +
+            "', expected a number from 0 to 1");
+  }
   bool has(const std::string& key, const std::string& value) const {
     const auto found = map_.find(key);
     return found != map_.end() && found->second == value;
@@ -385,6 +395,13 @@ void save_checkpoint(const std::filesystem::path& path, Training& training,
     metadata["stopping_score"] = exact(info.stopping_score);
     metadata["stopping_epochs"] = std::to_string(info.stopping_epochs);
   }
+  if (!info.plateau_metric.empty()) {
+    metadata["plateau_metric"] = info.plateau_metric;
+    if (info.plateau.best) metadata["plateau_best"] = exact(*info.plateau.best);
+    metadata["plateau_bad_epochs"] = std::to_string(info.plateau.bad_epochs);
+    metadata["plateau_cooldown_left"] = std::to_string(info.plateau.cooldown_left);
+    metadata["plateau_scale"] = exact(info.plateau.scale);
+  }
   if (!info.init_from.empty()) metadata["init_from"] = info.init_from;
   if (!info.changes.empty()) metadata["changes"] = join(info.changes, "\n");
   safetensors::write(path, entries, metadata);
@@ -455,6 +472,8 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
     resumed.info.stopping_score = saved.score("stopping_score");
     resumed.info.stopping_epochs = saved.count("stopping_epochs");
   }
+  if (saved.has("plateau_metric", now.plateau_metric)) resumed.info.plateau = saved.plateau();
+  state.learning_rate_scale = resumed.info.plateau.scale;
   const auto per_epoch = saved.number<uint64_t>("steps_per_epoch");
   const auto per_epoch_now = static_cast<uint64_t>(training.steps_per_epoch());
   if (per_epoch == 0 || (per_epoch != per_epoch_now && !differences.of_steps)) {

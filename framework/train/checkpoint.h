@@ -13,6 +13,7 @@
 
 #include "core/config.h"
 #include "data/dataset.h"
+#include "optim/plateau.h"
 #include "train/run_position.h"
 #include "train/training.h"
 
@@ -31,6 +32,8 @@ struct CheckpointInfo {
   std::string stopping_metric;   // of early stopping, with its best score and the epochs since then
   double stopping_score = kNoScore;
   int64_t stopping_epochs = 0;
+  std::string plateau_metric;  // of a schedule that watches one
+  Plateau plateau;
   std::string init_from;             // to_json(InitialWeights) if it began with some
   std::vector<std::string> changes;  // made when it was resumed: "at step 8: data.batch: 16 -> 8"
 };

@@ -75,23 +75,24 @@ void check_metrics(Setup& setup, ConfigErrors& errors) {
   std::vector<std::string> known;
   for (const MetricInfo& metric : metrics_of(setup.layers)) known.push_back(metric.name);
   const ConfigNode* train = setup.config.find("train");
-  const auto check = [&](const ConfigNode* map, const char* key, const std::string& place) {
+  const auto check = [&](const ConfigNode* map, const char* key,
+                         const std::string& place = "train: ") {
     const ConfigNode* value = map ? map->find(key) : nullptr;
     if (!value || std::find(known.begin(), known.end(), value->scalar) != known.end()) return;
     const std::string why =
         value->scalar == "val_top5"
             ? "'val_top5' is always 1 of a network of no more than 5 outputs"
             : "unknown metric '" + value->scalar + "'" + did_you_mean(value->scalar, known);
-    errors.add(value->mark, "train: " + place + key + ": " + why + "; there are: " + join(known));
+    errors.add(value->mark, place + key + ": " + why + "; there are: " + join(known));
   };
-  check(train, "best", "");
+  check(train, "best");
   if (!train->find("best") &&
       std::find(known.begin(), known.end(), "val_accuracy") == known.end()) {
     setup.spec.train.best = "val_loss";
   }
   if (const ConfigNode* goal = train->find("goal"); setup.spec.train.goal) {
     if (goal->kind == ConfigNode::Kind::kMap) {
-      check(goal, "metric", "goal: ");
+      check(goal, "metric", "train: goal: ");
     } else if (std::find(known.begin(), known.end(), "val_accuracy") == known.end()) {
       errors.add(goal->mark,
                  "train: goal: the network has no val_accuracy; name another metric: "
@@ -99,7 +100,8 @@ void check_metrics(Setup& setup, ConfigErrors& errors) {
                      join(known));
     }
   }
-  check(train->find("early_stopping"), "metric", "early_stopping: ");
+  check(train->find("early_stopping"), "metric", "train: early_stopping: ");
+  if (setup.schedule.plateau) check(setup.config.find("schedule"), "metric", "schedule: ");
 }
 
 // `named` are the sources of a configuration that was resolved before.

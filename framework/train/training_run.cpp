@@ -84,7 +84,8 @@ int TrainingRun::run(std::optional<RunFolder> folder, const fs::path& checkpoint
            .data = fingerprint(data_),
            .dataset = data_,
            .best_metric = spec_.train.best,
-           .stopping_metric = stopping.patience > 0 ? stopping.metric : ""};
+           .stopping_metric = stopping.patience > 0 ? stopping.metric : "",
+           .plateau_metric = setup_.schedule.plateau ? setup_.schedule.plateau->metric : ""};
   try {
     if (!checkpoint.empty()) resume(checkpoint);
     tell_initial_weights();
@@ -384,6 +385,7 @@ void TrainingRun::finish_epoch(int64_t epoch) {
   }
   training_.clear_totals();
   watch_for_the_end();
+  watch_for_a_plateau();
   const double score = score_of(metric(info_.best_metric), summary_);
   if (score > info_.best_score) {
     info_.best_score = score;
@@ -414,6 +416,22 @@ void TrainingRun::watch_for_the_end() {
   const bool improved = score > info_.stopping_score + stopping.min_delta;
   if (improved) info_.stopping_score = score;
   info_.stopping_epochs = improved ? 0 : info_.stopping_epochs + 1;
+}
+
+void TrainingRun::watch_for_a_plateau() {
+  const std::optional<PlateauRule>& rule = setup_.schedule.plateau;
+  if (!rule) return;
+  const MetricInfo& watched = metric(rule->metric);
+  const double value = summary_[watched.name];
+  if (!info_.plateau.watch(*rule, value, watched.larger_is_better,
+                           training_.optimizer().learning_rate())) {
+    return;
+  }
+  StepState state = training_.state();
+  state.learning_rate_scale = info_.plateau.scale;
+  training_.set_state(state);
+  spdlog::info("{} has not improved for {} epochs; the learning rate is {} from here on",
+               watched.name, rule->patience + 1, shortest(training_.state().learning_rate));
 }
 
 bool TrainingRun::has_stopped() const {

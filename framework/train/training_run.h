@@ -49,6 +49,8 @@ class TrainingRun {
   void finish_epoch(int64_t epoch);
   /// Early stopping: what the epoch of summary_ adds, and whether training has ended by it.
   void watch_for_the_end();
+  /// A schedule that watches a metric: lowers the rate of the epochs to come where that is due.
+  void watch_for_a_plateau();
   bool has_stopped() const;
   /// The end of an error's message.
   std::string what_is_kept() const;

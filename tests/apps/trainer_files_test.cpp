@@ -224,6 +224,10 @@ TEST_F(TrainerMetadata, CountsAreNotNegative) {
                               "train.early_stopping.metric=val_accuracy"),
                   "bad.safetensors: is damaged",
                   "'stopping_epochs' is '-3', expected a number of at least 0"));
+  const std::string plateau =
+      " --allow-changes --set schedule.type=reduce_on_plateau --set schedule.metric=";
+  EXPECT_TRUE(has(resume_with("plateau_metric", "val_loss", plateau + "val_loss"),
+                  "has no 'plateau_bad_epochs'"));
   EXPECT_TRUE(has(resume_with("totals", "1 -3 0 0"), "bad.safetensors: is damaged",
                   "'totals' has a weight below 0"));
 }

@@ -178,6 +178,28 @@ TEST(Trainer, StopsEarlyAndResumesToTheSame) {
   EXPECT_EQ(metrics(folder, "parts", "epoch").size(), 5u);
 }
 
+TEST(Trainer, LowersTheRateOnAPlateauAndResumesToTheSame) {
+  const TrainerFolder folder;
+  // No epoch improves by more than 1, but the first.
+  const std::string plateau =
+      "--config tiny.yaml --set optimizer.learning_rate=0.25 --set schedule.type=reduce_on_plateau "
+      "--set "
+      "schedule.metric=val_accuracy --set schedule.threshold_mode=abs --set schedule.threshold=1 "
+      "--set "
+      "schedule.factor=0.5 --set schedule.patience=0 --set schedule.cooldown=1 ";
+  EXPECT_OUTCOME(
+      folder.run(plateau + "--epochs 6 --out whole"), kExitDone,
+      "val_accuracy has not improved for 1 epochs; the learning rate is 0.125 from here on");
+  std::vector<double> rates;
+  for (const json& epoch : metrics(folder, "whole", "epoch"))
+    rates.push_back(epoch["learning_rate"]);
+  EXPECT_EQ(rates, (std::vector<double>{0.25, 0.25, 0.125, 0.125, 0.0625, 0.0625}));
+  EXPECT_OUTCOME(folder.run(plateau + "--epochs 3 --out parts"), kExitDone);
+  EXPECT_OUTCOME(folder.run(plateau + "--epochs 6 --out parts --resume last"), kExitDone);
+  EXPECT_TRUE(tensors(folder / "whole/checkpoints/last.safetensors") ==
+              tensors(folder / "parts/checkpoints/last.safetensors"));
+}
+
 TEST(Trainer, KeepsTheBestEpochOfAnyMetric) {
   const TrainerFolder folder;
   for (const std::string metric : {"val_loss", "val_top5", "train_loss", "train_accuracy"}) {
@@ -212,6 +234,11 @@ TEST(Trainer, RefusesUnknownMetricsAndLosses) {
                             "train.early_stopping.metric=val_top5"),
                  kExitUsage, "train: early_stopping: metric: 'val_top5' is always 1");
   refused("train.early_stopping.patience=0", "patience");
+  const std::string plateau = "schedule.type=reduce_on_plateau --set schedule.";
+  refused(plateau + "metric=val_psnr", "schedule: metric: unknown metric 'val_psnr'");
+  refused(plateau + "factor=1", "schedule: factor: expected a number below 1");
+  refused(plateau + "mode=max", "which values are better is known of the metric");
+  refused(plateau + "patience=-1", "schedule: patience");
   refused("layers.loss.label_smoothing=2", "label_smoothing");
   refused("layers.loss.class_weights=1", "class_weights has 1");
   refused("layers.loss.type=mse2", "mse");

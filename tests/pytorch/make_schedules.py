@@ -2,7 +2,7 @@
 """Writes schedules.json: rates of PyTorch's schedules, each with and without a warm-up.
 
 A case has the keys of `schedule`, the optimizer's rate, how many steps an epoch has, and the rates of the first steps, in
-double.
+double. One that watches a metric has its values after each epoch (`metrics`), and the rates of the epochs behind them.
 """
 import torch
 from torch.optim import lr_scheduler
@@ -63,6 +63,23 @@ def case(total=None, warmup=0, steps_per_epoch=1, **keys):
     }
 
 
+def plateau(metrics, larger_is_better=False, **keys):
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=LEARNING_RATE)
+    scheduler = lr_scheduler.ReduceLROnPlateau(optimizer, mode="max" if larger_is_better else "min", **keys)
+    rates = []
+    for value in metrics:
+        optimizer.step()
+        scheduler.step(value)
+        rates.append(optimizer.param_groups[0]["lr"])
+    return {
+        "schedule": {"type": "reduce_on_plateau", **keys},
+        "learning_rate": LEARNING_RATE,
+        "larger_is_better": larger_is_better,
+        "metrics": metrics,
+        "rates": rates,
+    }
+
+
 def main():
     cases = [
         case(type="step", step_size=3, gamma=0.5, per="epoch", steps_per_epoch=4),
@@ -88,6 +105,20 @@ def main():
                 warmup=warmup,
             ),
         ]
+    falling = [1.0, 0.5, 0.4, 0.41, 0.4, 0.39999, 0.42, 0.3, 0.3, 0.31, 0.3, 0.29998, 0.3, 0.35, 0.3, 0.3, 0.28]
+    flat = [float(1 + step % 2) for step in range(40)]
+    below_zero = [-1.0, -1.00001, -1.00005, -1.2, -1.1, -1.2, -1.2001, -1.19, -1.3]
+    cases += [
+        plateau(falling, patience=2, factor=0.5),
+        plateau(falling, patience=0, factor=0.3, threshold=0.0),
+        plateau(falling, patience=1, cooldown=3, factor=0.5, threshold=0.05, threshold_mode="abs"),
+        plateau([-value for value in falling], larger_is_better=True, patience=1, factor=0.5),
+        plateau([1 / value for value in falling], larger_is_better=True, patience=1, threshold=0.1),
+        plateau(below_zero, patience=0, factor=0.9),
+        plateau(flat),
+        plateau(flat, patience=3, factor=0.2, min_lr=0.003, cooldown=2),
+        plateau(flat, patience=0, factor=0.01),
+    ]
     fixture.write(cases)
 
 

@@ -109,6 +109,19 @@ TEST(LearningRate, IsPyTorchs) {
     SCOPED_TRACE(yaml);
     types.insert(expected["schedule"]["type"].get<std::string>());
     const double learning_rate = expected["learning_rate"];
+    if (expected.contains("metrics")) {
+      const Schedule schedule = read(yaml);
+      Plateau plateau;
+      for (size_t epoch = 0; epoch < expected["metrics"].size(); ++epoch) {
+        const double before = plateau.scale;
+        const bool fell = plateau.watch(*schedule.plateau, expected["metrics"][epoch],
+                                        expected["larger_is_better"], learning_rate);
+        EXPECT_EQ(fell, plateau.scale < before);
+        const double rate = expected["rates"][epoch];
+        EXPECT_NEAR(plateau.scale * learning_rate, rate, 1e-14 * rate) << "epoch " << epoch;
+      }
+      continue;
+    }
     const auto found = rates(yaml, learning_rate, static_cast<int>(expected["rates"].size()),
                              expected["steps_per_epoch"]);
     for (size_t step = 0; step < found.size(); ++step) {
