@@ -61,7 +61,9 @@ TrainedRun trained_run(const fs::path& folder) {
                     .seed = run.seed,
                     .epochs = run.epochs.back().epoch,
                     .accuracy = run.epochs.back().val_accuracy,
-                    .best_accuracy = 0.0,
+                    .best_accuracy = run.epochs.back().val_accuracy,
+                    .val_loss = run.epochs.back().val_loss,
+                    .metrics = run.epochs.back().metrics,
                     .seconds = is_whole(run) ? times.training + times.evaluation : kUnknown,
                     .images_per_second = times.images / times.training,
                     .goal = run.goal};
@@ -112,6 +114,27 @@ double mean(const RunGroup& group, const Of& of) {
   for (const TrainedRun& run : group) sum += std::invoke(of, run);
   return sum / static_cast<double>(group.size());
 }
+
+// On the validation data.
+double value_of(const TrainedRun& run, const std::string& metric) {
+  const auto found = std::find_if(run.metrics.begin(), run.metrics.end(),
+                                  [&](const auto& each) { return each.name == metric; });
+  return found == run.metrics.end() ? kUnknown : found->validation;
+}
+
+std::vector<std::string> metrics_of(const AccuracyTable& table) {
+  std::vector<std::string> names;
+  for (const TrainedRun& run : table.runs) {
+    for (const LoggedMetric& metric : run.metrics) {
+      if (std::find(names.begin(), names.end(), metric.name) == names.end()) {
+        names.push_back(metric.name);
+      }
+    }
+  }
+  return names;
+}
+
+bool has_accuracy(const TrainedRun& run) { return !std::isnan(run.accuracy); }
 
 std::string range_of_accuracy(const RunGroup& group) {
   const auto [low, high] =
@@ -166,12 +189,24 @@ ResultTable rows_of(const AccuracyTable& table) {
       .words("math", first(&TrainedRun::math))
       .numbers(
           "epochs", [](const RunGroup& group) { return double{group[0].epochs}; }, format_whole)
-      .numbers("seeds", seeds_of)
-      .numbers(
-          "accuracy, mean",
-          [](const RunGroup& group) { return mean(group, &TrainedRun::accuracy); }, format_accuracy)
-      .numbers("accuracy", range_of_accuracy)
-      .numbers("goal", goal_of)
+      .numbers("seeds", seeds_of);
+  if (std::any_of(table.runs.begin(), table.runs.end(), has_accuracy)) {
+    rows.numbers(
+            "accuracy, mean",
+            [](const RunGroup& group) { return mean(group, &TrainedRun::accuracy); },
+            format_accuracy)
+        .numbers("accuracy", range_of_accuracy);
+  }
+  if (!std::all_of(table.runs.begin(), table.runs.end(), has_accuracy)) {
+    rows.numbers("val_loss, mean",
+                 [](const RunGroup& group) { return mean(group, &TrainedRun::val_loss); });
+  }
+  for (const std::string& metric : metrics_of(table)) {
+    rows.numbers("val_" + metric + ", mean", [&](const RunGroup& group) {
+      return mean(group, [&](const TrainedRun& run) { return value_of(run, metric); });
+    });
+  }
+  rows.numbers("goal", goal_of)
       .numbers("time to goal", seconds_to_goal, format_seconds)
       .numbers(
           "time", [](const RunGroup& group) { return mean(group, &TrainedRun::seconds); },
@@ -208,7 +243,8 @@ std::string accuracy_text(const AccuracyTable& table) { return console_text(rows
 std::string accuracy_markdown(const AccuracyTable& table) {
   return "# Accuracy\n\n"
          "Written by `trainer accuracy` from the folders of trainings; runs of one configuration "
-         "that differ in their seed are a row. The accuracy is that of the last epoch on the "
+         "that differ in their seed are a row. The accuracy, like the loss and metrics of networks "
+         "that have no accuracy, is that of the last epoch on the "
          "validation data; its mean, least and largest are over the seeds. The goal is "
          "`train.goal` "
          "of the configuration, and the time to it that until the end of the first epoch that "

@@ -20,10 +20,13 @@ struct TrainedRun {
   uint64_t seed = 0;
   Count epochs;
   double accuracy = kUnknown, best_accuracy = kUnknown;  // validation: last epoch, best of all
-  double seconds = kUnknown;                             // training and evaluations
-  double images_per_second = kUnknown;                   // in training
+  double val_loss = kUnknown;                            // of the last epoch, as `metrics` are
+  std::vector<LoggedMetric> metrics;
+  double seconds = kUnknown;            // training and evaluations
+  double images_per_second = kUnknown;  // in training
   std::optional<RunGoal> goal;
   void fields(auto& f) {
+    f.maybe("val_loss", val_loss).maybe("metrics", metrics);
     f("name", name)("dataset", dataset)("backend", backend)("math", math)("device", device);
     f("duet", duet).maybe("config", config)("seed", seed)("epochs", epochs)("accuracy", accuracy);
     f("best_accuracy", best_accuracy)("seconds", seconds);

@@ -81,6 +81,9 @@ TEST_F(Doubling, IsTrainedEvaluatedAndWritten) {
   EXPECT_EQ(made.height, 18);
   EXPECT_EQ(made.width, 28);
   EXPECT_EQ(made.channels, 1);
+  EXPECT_OUTCOME(folder_.run("accuracy run --write table.md"), kExitDone);
+  EXPECT_TRUE(has(folder_.read("table.md"), "val_loss, mean", "val_psnr, mean"));
+  EXPECT_FALSE(has(folder_.read("table.md"), "| accuracy"));
   if (report_available()) {
     EXPECT_OUTCOME(folder_.run("report run --out page.html"), kExitDone);
     EXPECT_TRUE(has(folder_.read("page.html"), "validation psnr"));
