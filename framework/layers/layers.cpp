@@ -40,6 +40,7 @@ const std::vector<const LayerType*>& layer_types() {
       &batch_norm2d_relu_type(),
       &batch_norm2d_relu_pool_type(),
       &bce_with_logits_type(),
+      &binary_cross_entropy_loss_type(),
       &charbonnier_loss_type(),
       &concat_type(),
       &conv2d_type(),

@@ -11,6 +11,7 @@ std::vector<LayerCase> batch_norm2d_cases();
 std::vector<LayerCase> batch_norm2d_relu_cases();
 std::vector<LayerCase> batch_norm2d_relu_pool_cases();
 std::vector<LayerCase> bce_with_logits_cases();
+std::vector<LayerCase> binary_cross_entropy_loss_cases();
 std::vector<LayerCase> charbonnier_loss_cases();
 std::vector<LayerCase> concat_cases();
 std::vector<LayerCase> conv2d_cases();
@@ -55,6 +56,7 @@ const std::vector<CasesOfType>& layer_cases() {
       {"batch_norm2d_relu", batch_norm2d_relu_cases()},
       {"batch_norm2d_relu_pool", batch_norm2d_relu_pool_cases()},
       {"bce_with_logits", bce_with_logits_cases()},
+      {"binary_cross_entropy_loss", binary_cross_entropy_loss_cases()},
       {"charbonnier_loss", charbonnier_loss_cases()},
       {"concat", concat_cases()},
       {"conv2d", conv2d_cases()},

@@ -118,6 +118,7 @@ std::vector<LeastValues> least_values() {
       // Targets, rows, the loss, and two counts; or two totals.
       {"mse_loss", targets, {60 + 6 + 3, 60 + 6 + 3 + 30}},
       {"l1_loss", targets, {60 + 6 + 3, 60 + 6 + 3 + 30}},
+      {"binary_cross_entropy_loss", targets, {60 + 6 + 3, 60 + 6 + 3 + 30}},
       {"charbonnier_loss", targets, {60 + 6 + 3, 60 + 6 + 3 + 30}},
       {"mean_absolute_error", targets, {60 + 6 + 2}},
       {"mean_squared_error", targets, {60 + 6 + 2}},

@@ -126,7 +126,10 @@ class Functions(unittest.TestCase):
     def test_losses_and_metrics_of_two_tensors(self):
         x, target, rows = normal(3, 4, dtype=float), normal(3, 4, dtype=float, seed=1), np.array([0, -1, 2], np.int32)
         difference = (x - target)[[0, 2]]
-        for type, expected in (("mse_loss", difference**2), ("l1_loss", abs(difference))):
+        logits, of_logits = x[[0, 2]], target[[0, 2]]
+        entropy = np.log1p(np.exp(logits)) - of_logits * logits
+        for type, expected in (("mse_loss", difference**2), ("l1_loss", abs(difference)),
+                               ("binary_cross_entropy_loss", entropy)):
             with self.subTest(type):
                 loss, backward = ops.layer(type, [x, target, rows], grad=True)
                 self.assertAlmostEqual(loss[0], expected.mean())
