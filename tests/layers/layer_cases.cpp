@@ -43,6 +43,7 @@ std::vector<LayerCase> softmax_dropout_cases();
 std::vector<LayerCase> split_cases();
 std::vector<LayerCase> add_relu_cases();
 std::vector<LayerCase> tanh_cases();
+std::vector<LayerCase> top_k_accuracy_cases();
 
 const std::vector<CasesOfType>& layer_cases() {
   static const std::vector<CasesOfType> all = {
@@ -87,6 +88,7 @@ const std::vector<CasesOfType>& layer_cases() {
       {"softmax_dropout", softmax_dropout_cases()},
       {"split", split_cases()},
       {"tanh", tanh_cases()},
+      {"top_k_accuracy", top_k_accuracy_cases()},
   };
   return all;
 }

@@ -115,6 +115,7 @@ std::vector<LeastValues> least_values() {
       {"mse", loss, {30 + 6 + 3, 30 + 6 + 3 + 30}},
       {"bce_with_logits", loss, {30 + 6 + 3, 30 + 6 + 3 + 30}},
       {"multi_margin", loss, {30 + 6 + 3, 30 + 6 + 3 + 30}},
+      {"top_k_accuracy", loss, {30 + 6 + 2}},
       // Targets, rows, the loss, and two counts; or two totals.
       {"mse_loss", targets, {60 + 6 + 3, 60 + 6 + 3 + 30}},
       {"l1_loss", targets, {60 + 6 + 3, 60 + 6 + 3 + 30}},

@@ -123,6 +123,10 @@ class Functions(unittest.TestCase):
         with self.assertRaisesRegex(duet.ConfigError, "labels 2x3 int32 for logits 2x3x4, not 2x4 int32"):
             ops.cross_entropy(x, np.zeros((2, 4), np.int32))
 
+    def test_top_k_accuracy(self):
+        x, target = np.array([[3.0, 1, 2], [1, 2, 3], [0, 0, 0]]), np.array([2, 0, 1], np.int32)
+        np.testing.assert_array_equal(ops.layer("top_k_accuracy", [x, target], k=2), [2, 3])
+
     def test_losses_and_metrics_of_two_tensors(self):
         x, target, rows = normal(3, 4, dtype=float), normal(3, 4, dtype=float, seed=1), np.array([0, -1, 2], np.int32)
         difference = (x - target)[[0, 2]]
