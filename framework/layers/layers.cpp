@@ -24,6 +24,7 @@
 #include "layers/softmax/softmax.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy.h"
 #include "layers/softmax_dropout/softmax_dropout.h"
+#include "layers/ssim/ssim.h"
 #include "layers/top_k_accuracy/top_k_accuracy.h"
 
 namespace duet {
@@ -71,6 +72,7 @@ const std::vector<const LayerType*>& layer_types() {
       &softmax_cross_entropy_type(),
       &softmax_dropout_type(),
       &split_type(),
+      &ssim_type(),
       &tanh_type(),
       &top_k_accuracy_type(),
       // clang-format on

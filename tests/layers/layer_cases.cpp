@@ -41,6 +41,7 @@ std::vector<LayerCase> softmax_cases();
 std::vector<LayerCase> softmax_cross_entropy_cases();
 std::vector<LayerCase> softmax_dropout_cases();
 std::vector<LayerCase> split_cases();
+std::vector<LayerCase> ssim_cases();
 std::vector<LayerCase> add_relu_cases();
 std::vector<LayerCase> tanh_cases();
 std::vector<LayerCase> top_k_accuracy_cases();
@@ -87,6 +88,7 @@ const std::vector<CasesOfType>& layer_cases() {
       {"softmax_cross_entropy", softmax_cross_entropy_cases()},
       {"softmax_dropout", softmax_dropout_cases()},
       {"split", split_cases()},
+      {"ssim", ssim_cases()},
       {"tanh", tanh_cases()},
       {"top_k_accuracy", top_k_accuracy_cases()},
   };
