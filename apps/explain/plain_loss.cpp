@@ -24,34 +24,44 @@ size_t label_of(size_t n) { return size_t(labels_values[n]); }
 double share(size_t n, size_t j) { return j == label_of(n) ? 1 : 0; }
 )";
 
-/// weight_of(n) and target(n, j).
+/// counts(n), weight_of(n) and target(n, j).
 std::string targets_of(const SoftmaxCrossEntropyProblem& d) {
   std::string text = fill(d.mixed ? kMixedLabels : kLabels, {{"whole", kWholeShare}});
+  if (d.ignored_class == kNoClass) {
+    text += "bool counts(size_t) { return true; }\n";
+  } else {
+    const char* const single = "labels_values[n] != $ignored";
+    const char* const both =
+        "labels_values[3 * n] != $ignored && labels_values[3 * n + 1] != $ignored";
+    text += fill("\n/// Rows of class $ignored do not count.\nbool counts(size_t n) { return " +
+                     std::string(d.mixed ? both : single) + "; }\n",
+                 {{"ignored", d.ignored_class}});
+  }
   std::string target = "share(n, j)";
   if (d.label_smoothing != 0.0f) {
     text += "\nconstexpr double smoothing = " + shortest(d.label_smoothing) + ";\n";
     target = "((1 - smoothing) * share(n, j) + smoothing / classes)";
   }
   if (d.class_weights.empty()) {
-    text += "\n/// What row n counts for.\ndouble weight_of(size_t) { return 1; }\n";
+    text += "\n/// What row n weighs.\ndouble weight_of(size_t n) { return counts(n) ? 1 : 0; }\n";
   } else {
     std::string weights;
     for (const float weight : d.class_weights) {
       weights += (weights.empty() ? "" : ", ") + shortest(weight);
     }
     text += "\nconst double class_weights[] = {" + weights + R"(};
-/// What row n counts for.
+/// What row n weighs.
 double weight_of(size_t n) {
   double sum = 0;
-  for (size_t j = 0; j < classes; ++j) sum += share(n, j) * class_weights[j];
+  for (size_t j = 0; j < classes && counts(n); ++j) sum += share(n, j) * class_weights[j];
   return sum;
 }
 )";
     target += " * class_weights[j]";
   }
   return text + "/// What the softmax of row n is compared with at class j.\n" +
-         "double target(size_t n, size_t j) { return " + target + "; }\n" +
-         "double total = 0;  // what all rows count for\n";
+         "double target(size_t n, size_t j) { return counts(n) ? " + target + " : 0; }\n" +
+         "double total = 0;  // what all rows weigh\n";
 }
 
 constexpr const char* kForward = R"(
@@ -66,18 +76,19 @@ Expected plain_loss(size_t) {
   return sum;
 }
 
-// hits = rows whose largest value is the label's, and all rows
+// hits = rows whose largest value is the label's, and the rows that count
 Expected plain_hits(size_t i) {
-  if (i == 1) return exactly(double(rows));
-  size_t hits = 0;
+  size_t hits = 0, counted = 0;
   for (size_t n = 0; n < rows; ++n) {
+    if (!counts(n)) continue;
+    ++counted;
     size_t best = 0;
     for (size_t j = 1; j < classes; ++j) {
       if (x_values[n * classes + j] > x_values[n * classes + best]) best = j;
     }
     hits += best == label_of(n);
   }
-  return exactly(double(hits));
+  return exactly(double(i == 0 ? hits : counted));
 }
 )";
 
@@ -88,6 +99,7 @@ Expected plain_dx(size_t i) {
   double targets = 0;
   for (size_t k = 0; k < classes; ++k) targets += target(n, k);
   Expected sum;
+  if (!counts(n)) return sum;
   sum.add(dloss_values[0] / total * targets * std::exp(log_softmax(n, j)));
   sum.add(-dloss_values[0] / total * target(n, j));
   return sum;

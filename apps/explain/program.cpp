@@ -278,7 +278,7 @@ class Writer {
         text += "  for (float& value : weight_values) value = 1 + value / 2;\n";
       }
       if (memory.name == "bias") text += "  for (float& value : bias_values) value /= 8;\n";
-      if (memory.name == "labels" && memory.desc.shape.rank() == 1) {
+      if (memory.name == "labels" && !are_mixed(memory.desc, layer.inputs()[0])) {
         text += "  for (size_t i = 0; i < rows; ++i) labels_values[i] = float(i % classes);\n";
       } else if (memory.name == "labels") {
         text += R"(  for (size_t n = 0; n < rows; ++n) {

@@ -16,7 +16,7 @@ inline constexpr std::string_view kImagesField = "images", kLabelsField = "label
                                   kTargetsField = "targets", kRowsField = "rows";
 
 /// kImages: pictures, or the numbers of a table, as a network stores activations. kClasses: int32,
-/// as labels_desc(). kRows: int32, as rows_desc().
+/// as labels_desc(), or a label a position, N first. kRows: int32, as rows_desc().
 enum class FieldKind { kImages, kClasses, kRows };
 
 /// int32 {N}: at least 0 in the rows that count; -1 in those that pad the last batch.
@@ -25,7 +25,7 @@ inline TensorDesc rows_desc(int64_t rows) { return {{rows}, DType::kInt32}; }
 /// That field as a layer reads it beside `x`, N first. Labels are not mixed, targets have the form
 /// of x.
 inline TensorDesc field_beside(const TensorDesc& x, std::string_view field) {
-  if (field == kLabelsField) return labels_desc(x.shape[0]);
+  if (field == kLabelsField) return labels_beside(x);
   return field == kRowsField ? rows_desc(x.shape[0]) : x;
 }
 

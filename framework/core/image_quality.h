@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <span>
 
+#include "core/ssim.h"
+
 namespace duet {
 
 /// A view of an image's values: channel after channel, each row-major.
@@ -20,11 +22,6 @@ struct ImageValues {
 /// DataError if the sizes differ or nothing remains, ConfigError if `border` is negative or
 /// `data_range` is not a positive number.
 double psnr(const ImageValues& x, const ImageValues& y, double data_range, int64_t border = 0);
-
-enum class SsimWindow {
-  kGaussian11,  // 11 x 11 pixels, sigma 1.5: Wang et al.
-  kUniform7,    // 7 x 7 equal weights: scikit-image's default
-};
 
 struct SsimOptions {
   SsimWindow window = SsimWindow::kGaussian11;

@@ -18,6 +18,21 @@ inline TensorDesc labels_desc(int64_t rows, bool mixed = false) {
   return {mixed ? Shape{rows, kMixedColumns} : Shape{rows}, DType::kInt32};
 }
 
+/// The labels of `x`, not mixed: one a row of N x C, and one a position of N x T x C, int32 {N, T}.
+inline TensorDesc labels_beside(const TensorDesc& x) {
+  if (x.shape.rank() == 3) return {{x.shape[0], x.shape[1]}, DType::kInt32};
+  return labels_desc(x.shape[0]);
+}
+
+/// True if those labels of `x` are mixed: of N x C alone, as {N, kMixedColumns} of N x T x C are
+/// labels of positions.
+inline bool are_mixed(const TensorDesc& labels, const TensorDesc& x) {
+  return x.shape.rank() == 2 && labels.shape.rank() == 2;
+}
+
+/// No label is this class: nothing is ignored.
+inline constexpr int32_t kNoClass = -1;
+
 /// The labels of a row. `share` is that of `label`, at least 1/2; 1 where they are not mixed, and
 /// `other` is the same then.
 struct RowLabels {
@@ -36,12 +51,15 @@ struct RowLabels {
   }
 };
 
-DUET_HOST_DEVICE inline RowLabels labels_of_row(const int32_t* labels, bool mixed, int64_t row) {
-  if (!mixed) return {labels[row], labels[row], 1.0f};
+/// Labels that are `ignored` are returned as -1, which does not count.
+DUET_HOST_DEVICE inline RowLabels labels_of_row(const int32_t* labels, bool mixed, int64_t row,
+                                                int32_t ignored) {
+  const auto kept = [ignored](int32_t label) { return label == ignored ? -1 : label; };
+  if (!mixed) return {kept(labels[row]), kept(labels[row]), 1.0f};
   const int32_t* const columns = labels + row * kMixedColumns;
   const float share = static_cast<float>(columns[2]) * (1.0f / kWholeShare);
-  if (share >= 0.5f) return {columns[0], columns[1], share};
-  return {columns[1], columns[0], 1.0f - share};
+  if (share >= 0.5f) return {kept(columns[0]), kept(columns[1]), share};
+  return {kept(columns[1]), kept(columns[0]), 1.0f - share};
 }
 
 }  // namespace duet

@@ -35,6 +35,8 @@ class Shape {
   int rank() const { return rank_; }
   /// REQUIRES: 0 <= i < rank().
   int64_t operator[](int i) const { return dims_[i]; }
+  /// The innermost size. REQUIRES: rank() > 0.
+  int64_t last() const { return dims_[rank_ - 1]; }
   /// Throws ShapeError if there are more than kMaxElements.
   int64_t elements() const;
   /// The same shape but for one size. REQUIRES: 0 <= axis < rank().

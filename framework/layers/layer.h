@@ -80,7 +80,7 @@ class Layer {
   }
   /// True for a loss (layers/loss.h): a network in training minimises the weighted sum of them all.
   virtual bool is_loss() const { return takes_labels(); }
-  /// True for a loss whose second input is the int32 labels of the batch.
+  /// True for a loss or metric whose second input is the int32 labels of the batch.
   virtual bool takes_labels() const { return false; }
   /// True for a metric (layers/metric.h): it has forward alone, and the value is the mean of what
   /// it gives for the rows of a data set.
@@ -101,6 +101,8 @@ class Layer {
   /// Of a loss whose mean weighs the rows by their labels, a weight a class; none if all rows count
   /// alike.
   virtual std::span<const float> class_weights() const { return {}; }
+  /// Of what takes labels: a label whose rows do not count, or kNoClass.
+  virtual int32_t ignored_class() const { return kNoClass; }
   /// True if a network may give it more than one input.
   virtual bool takes_many() const { return false; }
   /// True if a network runs no `pass`, since it can share memory: in forward if every output is the

@@ -24,6 +24,8 @@
 #include "layers/softmax/softmax.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy.h"
 #include "layers/softmax_dropout/softmax_dropout.h"
+#include "layers/ssim/ssim.h"
+#include "layers/top_k_accuracy/top_k_accuracy.h"
 
 namespace duet {
 
@@ -40,6 +42,7 @@ const std::vector<const LayerType*>& layer_types() {
       &batch_norm2d_relu_type(),
       &batch_norm2d_relu_pool_type(),
       &bce_with_logits_type(),
+      &binary_cross_entropy_loss_type(),
       &charbonnier_loss_type(),
       &concat_type(),
       &conv2d_type(),
@@ -69,7 +72,9 @@ const std::vector<const LayerType*>& layer_types() {
       &softmax_cross_entropy_type(),
       &softmax_dropout_type(),
       &split_type(),
+      &ssim_type(),
       &tanh_type(),
+      &top_k_accuracy_type(),
       // clang-format on
   };
   return types;

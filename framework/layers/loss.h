@@ -4,6 +4,9 @@
 //   x[0]  outputs of the network, N x C        y[0]  loss, {1}: a mean over the rows that count
 //   x[1]  labels, as labels_desc()             y[1]  int32 {2}: hits, which are rows whose largest
 //                                                    output is the label's; rows that count
+// A loss that takes positions has x[0] also as N x T x C, and x[1] as int32 {N, T}; its rows are
+// then the N * T positions. Images N,C,H,W are refused: their classes would be the channels, which
+// are not the last axis.
 // Of two tensors (layers/pair_loss):
 //   x[0]  outputs of the network, N first      y[0]  the same
 //   x[1]  targets, of the shape of x[0]        y[1]  int32 {2}: 0, rows that count
@@ -44,11 +47,18 @@ class LossImpl : public ImplementationOf<P> {
 
 /// The two outputs of a loss of what is stored in `dtype`.
 std::vector<TensorDesc> loss_outputs(DType dtype);
-/// The same, by the shape rule of losses of labels. Throws ShapeError, also for mixed labels unless
-/// `can_mix`.
-std::vector<TensorDesc> loss_outputs(const std::vector<TensorDesc>& inputs, bool can_mix = false);
+/// Which shapes of labels a layer takes: those of rows N x C, or also mixed ones and those of the
+/// positions of N x T x C.
+enum class LabelShapes { kRows, kAll };
+/// The shape rule of x and labels. Throws ShapeError.
+void check_labels(const std::vector<TensorDesc>& inputs, LabelShapes allowed);
 
-/// "n=64 c=10", and what it is stored in where that is not float32.
-std::string loss_text(int n, int c, DType dtype, const std::string& keys = "");
+/// The key `ignore_class`: a label whose rows do not count, as those of label -1. kNoClass without
+/// the key, which is not written back then.
+int32_t read_ignored_class(ConfigReader& reader);
+
+/// "n=64 c=10", or "x=64x16x10" of positions; the keys; and what it is stored in where that is not
+/// float32.
+std::string loss_text(const Shape& x, DType dtype, const std::string& keys = "");
 
 }  // namespace duet

@@ -79,8 +79,8 @@ __device__ __forceinline__ float lanes_max(float value) {
   }
   return value;
 }
-template <int kLanes>
-__device__ __forceinline__ float lanes_sum(float value) {
+template <int kLanes, class V>
+__device__ __forceinline__ V lanes_sum(V value) {
 #pragma unroll
   for (int step = kLanes / 2; step > 0; step /= 2) {
     value += __shfl_xor_sync(0xFFFFFFFFu, value, step);

@@ -87,8 +87,7 @@ bool is_float(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kBFloat16;
 }
 
-void spread_shares(std::vector<double>& labels, const TensorDesc& desc) {
-  if (desc.shape.rank() != 2) return;
+void spread_shares(std::vector<double>& labels) {
   for (size_t row = 0; row < labels.size() / kMixedColumns; ++row) {
     const size_t share = row % 5 == 1 ? kWholeShare : row % 5 == 2 ? 0 : row * 40503 % kWholeShare;
     labels[row * kMixedColumns + 2] = static_cast<double>(share);
@@ -105,9 +104,9 @@ LayerData random_data(const Layer& layer, uint64_t seed) {
       data.x.emplace_back(static_cast<size_t>(x.elements()));
       std::iota(data.x.back().begin(), data.x.back().end(), 0.0);
     } else {
-      const auto classes = static_cast<int>(layer.inputs()[0].shape[1]);
+      const auto classes = static_cast<int>(layer.inputs()[0].shape.last());
       data.x.push_back(drawing.draw(x, std::uniform_int_distribution<int>(0, classes - 1)));
-      spread_shares(data.x.back(), x);
+      if (are_mixed(x, layer.inputs()[0])) spread_shares(data.x.back());
     }
   }
   for (const ParameterSpec& p : layer.parameters()) {

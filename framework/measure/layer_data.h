@@ -68,8 +68,8 @@ bool is_float(DType dtype);
 /// runs up to 15% faster on them.
 LayerData random_data(const Layer& layer, uint64_t seed);
 
-/// Shares of all sizes, from none to all, into mixed labels; does nothing to others.
-void spread_shares(std::vector<double>& labels, const TensorDesc& desc);
+/// Shares of all sizes, from none to all, into mixed labels.
+void spread_shares(std::vector<double>& labels);
 
 /// `data` of `from`'s layouts in the order of `to`'s. REQUIRES: equal shapes.
 LayerData relayout(const LayerData& data, const Layer& from, const Layer& to);

@@ -489,13 +489,17 @@ class Resolver {
     const BatchField* const labels = find_field(loss.inputs.back().field);
     if (!labels || labels->kind != FieldKind::kClasses) return;
     const int64_t classes = labels->classes;
+    // The last may be one that does not count.
+    const int64_t needed = classes - (loss.layer->ignored_class() == classes - 1 ? 1 : 0);
     const InputSource source = source_of(loss.inputs[0]);
     const Shape& shape = desc_of(source).shape;
-    if (source.layer == kField || shape.rank() != 2 || shape[1] >= classes) return;
+    if (source.layer == kField || shape.rank() < 2 || shape.rank() > 3 || shape.last() >= needed) {
+      return;
+    }
     errors_.add(loss.mark, "layer " + loss.name + ": the data has " + std::to_string(classes) +
                                " classes (labels 0 to " + std::to_string(classes - 1) +
                                "), but layer " + result_[static_cast<size_t>(source.layer)].name +
-                               " has only " + std::to_string(shape[1]) + " outputs");
+                               " has only " + std::to_string(shape.last()) + " outputs");
   }
 
   const NetSpec& spec_;

@@ -6,12 +6,13 @@ namespace duet {
 namespace {
 
 template <class T>
-void count_rows(const T* x, const int32_t* labels, int64_t columns, int64_t n, int64_t c,
-                uint64_t* counts) {
+void count_rows(const LabelledRows& rows, uint64_t* counts) {
+  const int64_t c = rows.classes(), n = rows.count(), columns = rows.label_columns();
+  const T* const x = rows.outputs.data<T>();
   const ClassCounts at{c};
   for (int64_t i = 0; i < n; ++i) {
-    const int64_t label = labels[i * columns];
-    if (label < 0 || label >= c) continue;
+    const int64_t label = rows.labels.data<int32_t>()[i * columns];
+    if (label < 0 || label >= c || label == rows.ignored) continue;
     const T* row = x + i * c;
     int64_t largest = 0, above = 0;
     bool has_nan = false;
@@ -31,19 +32,15 @@ void count_rows(const T* x, const int32_t* labels, int64_t columns, int64_t n, i
 
 }  // namespace
 
-void count_classes(Context& context, const Tensor& outputs, const Tensor& labels, uint64_t* counts,
-                   StepState* state, const StepEnd& end) {
+void count_classes(Context& context, const LabelledRows& rows, uint64_t* counts, StepState* state,
+                   const StepEnd& end) {
 #if DUET_WITH_CUDA
   if (context.device() == Device::kGpu) {
-    return count_classes_gpu(context, outputs, labels, counts, state, end);
+    return count_classes_gpu(context, rows, counts, state, end);
   }
 #endif
   (void)context;
-  const Shape& shape = outputs.desc.shape;
-  visit_storage(outputs.desc.dtype, [&]<class T>(T) {
-    count_rows(outputs.data<T>(), labels.data<int32_t>(), labels.elements() / shape[0], shape[0],
-               shape[1], counts);
-  });
+  visit_storage(rows.outputs.desc.dtype, [&]<class T>(T) { count_rows<T>(rows, counts); });
   if (state) advance_state(*state, end);
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "core/labels.h"
 #include "core/tensor.h"
 #include "device/context.h"
 #include "optim/advance.h"
@@ -30,16 +31,27 @@ struct ClassCounts {
   constexpr int64_t in_top5() const { return size() - 1; }
 };
 
-/// Adds a batch to `counts`. `outputs` are N x C, `labels` as labels_desc() (of mixed ones the
-/// first of each row); rows whose label is no class do not count. Of equal outputs the first is the
-/// larger; a row with a NaN predicts nothing. And, of a `state`, advance(): both end a batch, in one kernel. Queued (GPU) or
+/// Rows of outputs and their labels, in memory: those of a loss of labels (layers/loss.h).
+struct LabelledRows {
+  Tensor outputs, labels;
+  int32_t ignored = kNoClass;
+
+  int64_t classes() const { return outputs.desc.shape.last(); }
+  int64_t count() const { return outputs.elements() / classes(); }
+  /// Of the labels: those of mixed ones begin with the first.
+  int64_t label_columns() const { return labels.elements() / count(); }
+};
+
+/// Adds a batch to `counts`. Of mixed labels the first of each row is taken; rows whose label is no
+/// class, or ignored, do not count. Of equal outputs the first is the larger; a row with a NaN
+/// predicts nothing. And, of a `state`, advance(): both end a batch, in one kernel. Queued (GPU) or
 /// done (CPU).
-void count_classes(Context& context, const Tensor& outputs, const Tensor& labels, uint64_t* counts,
+void count_classes(Context& context, const LabelledRows& rows, uint64_t* counts,
                    StepState* state = nullptr, const StepEnd& end = {});
 
 #if DUET_WITH_CUDA
-void count_classes_gpu(Context& context, const Tensor& outputs, const Tensor& labels,
-                       uint64_t* counts, StepState* state, const StepEnd& end);
+void count_classes_gpu(Context& context, const LabelledRows& rows, uint64_t* counts,
+                       StepState* state, const StepEnd& end);
 #endif
 
 }  // namespace duet

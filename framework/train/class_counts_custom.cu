@@ -17,15 +17,15 @@ constexpr int kThreads = 256;
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     class_counts_kernel(int64_t n, int64_t c, const T* __restrict__ x,
-                        const int* __restrict__ labels, int64_t columns, ClassCounts at,
-                        unsigned long long* counts, StepState* state,
+                        const int* __restrict__ labels, int64_t columns, int ignored,
+                        ClassCounts at, unsigned long long* counts, StepState* state,
                         const __grid_constant__ StepEnd end) {
   wait_for_primary();
   if (state && blockIdx.x == 0 && threadIdx.x == 0) advance_state(*state, end);
   const int64_t i = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) / 32;
   if (i >= n) return;
   const int label = labels[i * columns];
-  if (label < 0 || label >= c) return;
+  if (label < 0 || label >= c || label == ignored) return;
   const int lane = threadIdx.x % 32;
   const T* row = x + i * c;
   const float target = row[label];
@@ -62,14 +62,15 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void count_classes_gpu(Context& context, const Tensor& outputs, const Tensor& labels,
-                       uint64_t* counts, StepState* state, const StepEnd& end) {
-  const int64_t n = outputs.desc.shape[0], c = outputs.desc.shape[1];
+void count_classes_gpu(Context& context, const LabelledRows& rows, uint64_t* counts,
+                       StepState* state, const StepEnd& end) {
+  const int64_t n = rows.count(), c = rows.classes();
   const auto blocks = static_cast<unsigned>((n * 32 + kThreads - 1) / kThreads);
-  visit_gpu_storage(outputs.desc.dtype, [&]<class T>(T) {
+  visit_gpu_storage(rows.outputs.desc.dtype, [&]<class T>(T) {
     launch_following({blocks, kThreads, 0, context.stream()}, class_counts_kernel<T>, n, c,
-                     outputs.data<T>(), labels.data<int>(), labels.elements() / n, ClassCounts{c},
-                     reinterpret_cast<unsigned long long*>(counts), state, end);
+                     rows.outputs.data<T>(), rows.labels.data<int>(), rows.label_columns(),
+                     rows.ignored, ClassCounts{c}, reinterpret_cast<unsigned long long*>(counts),
+                     state, end);
   });
 }
 

@@ -11,7 +11,7 @@ namespace {
 // Classes are counted if the last loss reads labels.
 size_t counts_bytes(const Net& net) {
   if (!net.losses().back().node->layer->takes_labels()) return 0;
-  return static_cast<size_t>(ClassCounts{net.output().desc.shape[1]}.size()) * sizeof(uint64_t);
+  return static_cast<size_t>(ClassCounts{net.output().desc.shape.last()}.size()) * sizeof(uint64_t);
 }
 
 }  // namespace
@@ -40,8 +40,9 @@ Evaluation::Evaluation(Net& net, const DatasetInfo& info, const Split& split)
   program_.push_back(advance_operation([this] {
     totals_.queue();
     if (!counts_.data()) return advance(context_, device_state(), totals_.end());
-    count_classes(context_, outputs(), net_.labels(), static_cast<uint64_t*>(counts_.data()),
-                  device_state(), totals_.end());
+    const Net::Node& loss = *net_.losses().back().node;
+    count_classes(context_, {outputs(), loss.tensors.x[1], loss.layer->ignored_class()},
+                  static_cast<uint64_t*>(counts_.data()), device_state(), totals_.end());
   }));
 }
 
@@ -70,7 +71,7 @@ Metrics Evaluation::run() {
   step(batches_.per_epoch());
   Metrics metrics = this->metrics();
   if (!counts_.data()) return metrics;
-  const ClassCounts at{outputs().desc.shape[1]};
+  const ClassCounts at{outputs().desc.shape.last()};
   std::vector<uint64_t> counts(static_cast<size_t>(at.size()));
   copy_bytes(counts.data(), Device::kCpu, counts_.data(), context_.device(), counts_.bytes());
   const auto count = [&](int64_t i) {

@@ -13,25 +13,25 @@ LossWeight::LossWeight(Context& context, const Net::Node& loss) : context_(conte
 
 void LossWeight::queue() {
   if (!get()) return;
-  sum_class_weights(context_, loss_.tensors.x[1], static_cast<const float*>(weights_.data()),
-                    static_cast<int>(weights_.bytes() / sizeof(float)),
+  const Tensor &x = loss_.tensors.x[0], &labels = loss_.tensors.x[1];
+  const auto classes = static_cast<int>(weights_.bytes() / sizeof(float));
+  sum_class_weights(context_,
+                    {.labels = labels.data<int32_t>(),
+                     .rows = x.elements() / classes,
+                     .mixed = are_mixed(labels.desc, x.desc),
+                     .ignored = loss_.layer->ignored_class(),
+                     .class_weights = static_cast<const float*>(weights_.data()),
+                     .classes = classes},
                     static_cast<double*>(sum_.data()));
 }
 
-void sum_class_weights(Context& context, const Tensor& labels, const float* class_weights,
-                       int classes, double* sum) {
+void sum_class_weights(Context& context, const WeightedLabels& labels, double* sum) {
 #if DUET_WITH_CUDA
-  if (context.device() == Device::kGpu) {
-    return sum_class_weights_gpu(context, labels, class_weights, classes, sum);
-  }
+  if (context.device() == Device::kGpu) return sum_class_weights_gpu(context, labels, sum);
 #endif
   (void)context;
-  const Shape& shape = labels.desc.shape;
   *sum = 0.0;
-  for (int64_t i = 0; i < shape[0]; ++i) {
-    *sum +=
-        class_weight_of_row(labels.data<int32_t>(), shape.rank() == 2, i, class_weights, classes);
-  }
+  for (int64_t row = 0; row < labels.rows; ++row) *sum += labels.of_row(row);
 }
 
 }  // namespace duet

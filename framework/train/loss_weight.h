@@ -26,21 +26,28 @@ class LossWeight {
   Buffer sum_;      // double {1}
 };
 
-/// *sum = the sum of the class weights of the rows of `labels` (as labels_desc()) that count: of a
-/// mixed row the mean by its shares. All memory is the context's.
-void sum_class_weights(Context& context, const Tensor& labels, const float* class_weights,
-                       int classes, double* sum);
+/// The labels of a batch and what their classes weigh, in memory of a context.
+struct WeightedLabels {
+  const int32_t* labels = nullptr;
+  int64_t rows = 0;
+  bool mixed = false;
+  int32_t ignored = kNoClass;
+  const float* class_weights = nullptr;
+  int classes = 0;
 
-/// The part of row `row`.
-DUET_HOST_DEVICE inline double class_weight_of_row(const int32_t* labels, bool mixed, int64_t row,
-                                                   const float* class_weights, int classes) {
-  const RowLabels of_row = labels_of_row(labels, mixed, row);
-  return of_row.count(classes) ? of_row.mean([=](int label) { return class_weights[label]; }) : 0.0;
-}
+  /// 0 of a row that does not count; of a mixed one the mean by its shares.
+  DUET_HOST_DEVICE double of_row(int64_t row) const {
+    const RowLabels of_row = labels_of_row(labels, mixed, row, ignored);
+    if (!of_row.count(classes)) return 0.0;
+    return of_row.mean([this](int label) { return class_weights[label]; });
+  }
+};
+
+/// *sum = the sum of what the rows weigh.
+void sum_class_weights(Context& context, const WeightedLabels& labels, double* sum);
 
 #if DUET_WITH_CUDA
-void sum_class_weights_gpu(Context& context, const Tensor& labels, const float* class_weights,
-                           int classes, double* sum);
+void sum_class_weights_gpu(Context& context, const WeightedLabels& labels, double* sum);
 #endif
 
 }  // namespace duet

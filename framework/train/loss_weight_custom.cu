@@ -12,14 +12,11 @@ namespace {
 constexpr int kThreads = 256;
 
 __global__ void __launch_bounds__(kThreads)
-    class_weight_sum_kernel(const int* __restrict__ labels, bool mixed, int64_t n,
-                            const float* __restrict__ class_weights, int classes, double* sum) {
+    class_weight_sum_kernel(WeightedLabels labels, double* sum) {
   wait_for_primary();
   __shared__ double warps[kThreads / 32];
   double mine = 0.0;
-  for (int64_t row = threadIdx.x; row < n; row += kThreads) {
-    mine += class_weight_of_row(labels, mixed, row, class_weights, classes);
-  }
+  for (int64_t row = threadIdx.x; row < labels.rows; row += kThreads) mine += labels.of_row(row);
   for (int step = 16; step > 0; step /= 2) mine += __shfl_xor_sync(0xFFFFFFFFu, mine, step);
   if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = mine;
   __syncthreads();
@@ -31,11 +28,8 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void sum_class_weights_gpu(Context& context, const Tensor& labels, const float* class_weights,
-                           int classes, double* sum) {
-  const Shape& shape = labels.desc.shape;
-  launch_following({1, kThreads, 0, context.stream()}, class_weight_sum_kernel, labels.data<int>(),
-                   shape.rank() == 2, shape[0], class_weights, classes, sum);
+void sum_class_weights_gpu(Context& context, const WeightedLabels& labels, double* sum) {
+  launch_following({1, kThreads, 0, context.stream()}, class_weight_sum_kernel, labels, sum);
 }
 
 }  // namespace duet

@@ -57,7 +57,7 @@ std::vector<MetricInfo> metrics_of(const std::vector<ResolvedLayer>& layers) {
     labels = layer.layer->takes_labels();
     if (!labels) continue;
     parts.push_back({layer.name + "_accuracy", true, true});
-    top5 = layer.layer->inputs()[0].shape[1] > 5;
+    top5 = layer.layer->inputs()[0].shape.last() > 5;
   }
   if (labels) metrics.push_back({"accuracy", true, true});
   if (losses > 1) metrics.insert(metrics.end(), parts.begin(), parts.end());

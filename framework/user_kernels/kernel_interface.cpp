@@ -91,7 +91,10 @@ Constants constants_of(const Layer& layer) {
   set(&constants, "ROWS", elements / columns);
   set(&constants, "NHWC", x.rank() == 4 && layer.inputs()[0].layout == Layout::kNHWC);
   set(&constants, "TF32", layer.options().math == Math::kTF32);
-  if (layer.takes_labels()) set(&constants, "LABEL_SMOOTHING", int64_t{0});
+  if (layer.takes_labels()) {  // which a problem without these keys does not name
+    set(&constants, "LABEL_SMOOTHING", int64_t{0});
+    set(&constants, "IGNORE_CLASS", int64_t{kNoClass});
+  }
   set_words(layer, &constants);
   if (y.rank() == 4) {
     const bool taken = find(constants, "P") != nullptr;

@@ -349,12 +349,14 @@ def _loss(type: str, x: Any, labels: Any, impl: Any, grad: bool, **keys: Any) ->
 
 
 def cross_entropy(x: Any, target: Any, weight: Sequence[float] | None = None, label_smoothing: float = 0.0, *,
-                  impl: Any = None, grad: bool = False) -> Any:
-    """As torch.nn.functional.cross_entropy of logits N,C and int32 classes N: a mean, of shape {1}. Rows whose
-    class is not in 0 .. C-1 are left out; without any other row the loss is 0."""
+                  ignore_index: int | None = None, impl: Any = None, grad: bool = False) -> Any:
+    """As torch.nn.functional.cross_entropy of logits N,C and int32 classes N: a mean, of shape {1}. Also of logits
+    N,T,C and classes N,T; torch has such logits as N,C,T. Rows whose class is `ignore_index` or not in 0 .. C-1 are
+    left out; without any other row the loss is 0."""
     weights = None if weight is None else tuple(float(v) for v in weight)
+    ignored = None if ignore_index is None or ignore_index < 0 else operator.index(ignore_index)
     return _loss("softmax_cross_entropy", x, target, impl, grad, label_smoothing=float(label_smoothing),
-                 class_weights=weights)
+                 class_weights=weights, ignore_class=ignored)
 
 
 def mse_loss(x: Any, target: Any, *, impl: Any = None, grad: bool = False) -> Any:

@@ -33,6 +33,7 @@ layers:
   - {name: loss, type: charbonnier_loss}
   - {name: psnr, type: psnr, data_range: 1, border: 2}
   - {name: mae, type: mean_absolute_error}
+  - {name: similarity, type: ssim, data_range: 1, window: uniform, border: 2}
 )";
 
 class Doubling : public testing::Test {
@@ -65,7 +66,8 @@ TEST_F(Doubling, IsTrainedEvaluatedAndWritten) {
   EXPECT_OUTCOME(folder_.run("--config net.yaml --out run"), kExitDone, "psnr",
                  "reached the goal of val_psnr 1.0000");
   const std::string lines = folder_.read("run/metrics.jsonl");
-  for (const char* key : {"\"val_psnr\":", "\"train_psnr\":", "\"val_mae\":", "\"val_loss\":"}) {
+  for (const char* key : {"\"val_psnr\":", "\"train_psnr\":", "\"val_mae\":", "\"val_loss\":",
+                          "\"val_similarity\":", "\"train_similarity\":"}) {
     EXPECT_TRUE(has(lines, key));
   }
   EXPECT_FALSE(has(lines, "accuracy"));
@@ -74,6 +76,8 @@ TEST_F(Doubling, IsTrainedEvaluatedAndWritten) {
   const nlohmann::json values = nlohmann::json::parse(evaluated.out);
   EXPECT_EQ(values["images"], 4);
   EXPECT_GT(values["val_psnr"], 5.0);
+  EXPECT_GT(values["val_similarity"], 0.01);
+  EXPECT_LT(values["val_similarity"], 1.0);
   EXPECT_GT(values["images_psnr"], 20.0);  // of waves that bicubic knows
   EXPECT_FALSE(values.contains("val_accuracy"));
   EXPECT_OUTCOME(folder_.run("predict --checkpoint run --out made small.png"), kExitDone);
@@ -99,6 +103,8 @@ TEST_F(Doubling, WrongInputIsNamed) {
   EXPECT_OUTCOME(with("train.goal=0.5"), kExitUsage, "the network has no val_accuracy");
   EXPECT_OUTCOME(with("layers.shuffle.scale=1"), kExitUsage, "layer loss (charbonnier_loss)",
                  "4x4x6x6", "4x1x12x12");
+  EXPECT_OUTCOME(with("layers.similarity.window=gaussian"), kExitUsage, "layer similarity (ssim)",
+                 "windows of 11x11 pixels", "4x1x12x12, less 2 pixels at each side");
   EXPECT_OUTCOME(with("layers.loss.type=softmax_cross_entropy"), kExitUsage,
                  "the data set has no field 'labels'; it has images, rows, targets");
   EXPECT_OUTCOME(folder_.run("--config net.yaml --out run --epochs 1 --quiet"), kExitDone);

@@ -222,6 +222,33 @@ TEST(Trainer, KeepsTheBestEpochOfAnyMetric) {
   }
 }
 
+// The metric is the accuracy of an evaluation, and of rows as the loss counts them.
+TEST(Trainer, MeasuresATopKAccuracy) {
+  const TrainerFolder folder;
+  const auto trained = [&](const std::string& keys, const std::string& set) {
+    folder.write("top.yaml", folder.read("tiny.yaml") + "  - {name: top, type: top_k_accuracy, " +
+                                 keys + "}\n");
+    EXPECT_OUTCOME(folder.run("--config top.yaml --quiet --epochs 2 --out run --set "
+                              "train.best=val_top --set layers.fc1.out_features=9 " +
+                              set),
+                   kExitDone);
+    const json epoch = metrics(folder, "run", "epoch").back();
+    fs::remove_all(folder / "run");
+    return epoch;
+  };
+  for (const char* ignored : {"", ", ignore_class: 1"}) {
+    const std::string also = *ignored ? "--set layers.loss.ignore_class=1" : "";
+    const json one = trained(std::string("k: 1") + ignored, also);
+    EXPECT_NEAR(one["val_top"], one["val_accuracy"], 1e-6);
+    EXPECT_NEAR(one["train_top"], one["train_accuracy"], 1e-6);
+    const json five = trained(std::string("k: 5") + ignored, also);
+    EXPECT_NEAR(five["val_top"], five["val_top5"], 1e-6);
+    EXPECT_GE(five["val_top"], one["val_top"]);
+  }
+  EXPECT_OUTCOME(folder.run("--config top.yaml --dry-run --set layers.top.k=10"), kExitUsage,
+                 "layer top (top_k_accuracy)", "the 10 largest outputs");
+}
+
 TEST(Trainer, RefusesUnknownMetricsAndLosses) {
   const TrainerFolder folder;
   const auto refused = [&](const std::string& assignment, const std::string& words) {

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "support/striped_image.h"
 #include "support/text.h"
 #include "test_paths.h"
 
@@ -25,21 +26,9 @@ struct OwnedImage {
   operator ImageValues() const { return {channels, height, width, values}; }
 };
 
-// images() of make_image_quality.py: the first with start 0, the second with 1000000.
 OwnedImage striped(int64_t channels, int64_t height, int64_t width, double data_range,
                    uint64_t start) {
-  OwnedImage image{channels, height, width, {}};
-  uint64_t i = start;
-  for (int64_t c = 0; c < channels; ++c) {
-    for (int64_t y = 0; y < height; ++y) {
-      for (int64_t x = 0; x < width; ++x, ++i) {
-        const uint64_t noise = ((i * 2654435761u + i * i * 40503u) >> 11) & 255;
-        const auto value = (5 * y + 9 * x + 40 * c) % 192 + static_cast<int64_t>(noise / 4);
-        image.values.push_back(static_cast<double>(value) * (data_range / 255));
-      }
-    }
-  }
-  return image;
+  return {channels, height, width, striped_image(channels, height, width, data_range, start)};
 }
 
 TEST(ImageQuality, IsScikitImages) {

@@ -11,6 +11,7 @@ std::vector<LayerCase> batch_norm2d_cases();
 std::vector<LayerCase> batch_norm2d_relu_cases();
 std::vector<LayerCase> batch_norm2d_relu_pool_cases();
 std::vector<LayerCase> bce_with_logits_cases();
+std::vector<LayerCase> binary_cross_entropy_loss_cases();
 std::vector<LayerCase> charbonnier_loss_cases();
 std::vector<LayerCase> concat_cases();
 std::vector<LayerCase> conv2d_cases();
@@ -40,8 +41,10 @@ std::vector<LayerCase> softmax_cases();
 std::vector<LayerCase> softmax_cross_entropy_cases();
 std::vector<LayerCase> softmax_dropout_cases();
 std::vector<LayerCase> split_cases();
+std::vector<LayerCase> ssim_cases();
 std::vector<LayerCase> add_relu_cases();
 std::vector<LayerCase> tanh_cases();
+std::vector<LayerCase> top_k_accuracy_cases();
 
 const std::vector<CasesOfType>& layer_cases() {
   static const std::vector<CasesOfType> all = {
@@ -55,6 +58,7 @@ const std::vector<CasesOfType>& layer_cases() {
       {"batch_norm2d_relu", batch_norm2d_relu_cases()},
       {"batch_norm2d_relu_pool", batch_norm2d_relu_pool_cases()},
       {"bce_with_logits", bce_with_logits_cases()},
+      {"binary_cross_entropy_loss", binary_cross_entropy_loss_cases()},
       {"charbonnier_loss", charbonnier_loss_cases()},
       {"concat", concat_cases()},
       {"conv2d", conv2d_cases()},
@@ -84,7 +88,9 @@ const std::vector<CasesOfType>& layer_cases() {
       {"softmax_cross_entropy", softmax_cross_entropy_cases()},
       {"softmax_dropout", softmax_dropout_cases()},
       {"split", split_cases()},
+      {"ssim", ssim_cases()},
       {"tanh", tanh_cases()},
+      {"top_k_accuracy", top_k_accuracy_cases()},
   };
   return all;
 }

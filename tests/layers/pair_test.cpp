@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/field.h"
@@ -67,6 +68,14 @@ std::vector<LayerCase> charbonnier_loss_cases() {
   append(&cases, "wide_", cases_with({{"eps", "0.25"}}));
   return cases;
 }
+// Targets are from 0 to 1 but where x is not finite or has ties.
+std::vector<LayerCase> binary_cross_entropy_loss_cases() {
+  std::vector<LayerCase> cases = cases_with({});
+  for (LayerCase& c : cases) {
+    if (c.data == Data::kNormal) c.data_of = {Data::kNormal, Data::kUnit};
+  }
+  return cases;
+}
 std::vector<LayerCase> mean_absolute_error_cases() { return cases_with({}); }
 std::vector<LayerCase> mean_squared_error_cases() { return cases_with({}); }
 std::vector<LayerCase> psnr_cases() {
@@ -83,7 +92,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kLosses[] = {"mse_loss", "l1_loss", "charbonnier_loss"};
+constexpr const char* kLosses[] = {"mse_loss", "l1_loss", "charbonnier_loss",
+                                   "binary_cross_entropy_loss"};
 
 /// Visits every implementation of the layer that runs on this machine.
 template <class Visit>
@@ -104,14 +114,16 @@ TEST(Pairs, EqualPyTorchs) {
   const auto s = fixture["shape"].get<std::vector<int64_t>>();
   for (const json& expected : fixture["cases"]) {
     LayerCase c{.x = pair_of({s[0], s[1], s[2], s[3]})};
+    const bool probable = expected.value("probabilities", false);
     for (const auto& [key, value] : expected["keys"].items()) {
       c.keys.emplace_back(key, value.dump());
     }
     const auto layer = make_layer(expected["type"].get<std::string>(), c);
-    const LayerData data{.x = {fixture["x"].get<std::vector<double>>(),
-                               fixture["targets"].get<std::vector<double>>(),
-                               fixture["rows"].get<std::vector<double>>()},
-                         .dy = {std::vector<double>(layer->is_loss() ? 1 : 2, 1), {}}};
+    const LayerData data{
+        .x = {fixture["x"].get<std::vector<double>>(),
+              fixture[probable ? "probabilities" : "targets"].get<std::vector<double>>(),
+              fixture["rows"].get<std::vector<double>>()},
+        .dy = {std::vector<double>(layer->is_loss() ? 1 : 2, 1), {}}};
     for_each_here(*layer, [&](std::string_view id) {
       CaseRig rig(*layer, c, id, data, layer->passes());
       run_all(rig);
@@ -177,6 +189,41 @@ TEST(Pairs, RowsThatDoNotCountPassNothing) {
   }
 }
 
+// Of logits so large that exp() overflows or sigmoid() is 1, and of one that is not finite.
+TEST(Pairs, LargeLogitsHaveTheirDigits) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const LayerCase c{.x = pair_of({1, 1})};
+  const auto layer = make_layer("binary_cross_entropy_loss", c);
+  struct Expected {
+    double x, t, loss, dx;
+  };
+  for (const Expected& each : {Expected{1e4, 0, 1e4, 1},
+                               {1e4, 1, 0, 0},
+                               {-1e4, 1, 1e4, -1},
+                               {-1e4, 0, 0, 0},
+                               {40, 1, std::exp(-40.0), -std::exp(-40.0)},
+                               {-40, 0, std::exp(-40.0), std::exp(-40.0)},
+                               {60, 0.75, 15, 0.25},
+                               {0, 0.5, std::log(2.0), 0},
+                               {kInfinity, 0.5, kInfinity, 0.5},
+                               {-kInfinity, 0.5, kInfinity, -0.5}}) {
+    const LayerData data{.x = {{each.x}, {each.t}, {0}}, .dy = {{1}, {}}};
+    for_each_here(*layer, [&](std::string_view id) {
+      SCOPED_TRACE(each.x);
+      CaseRig rig(*layer, c, id, data, layer->passes());
+      run_all(rig);
+      const double loss = rig.outputs(Pass::kForward)[0].values[0];
+      const double dx = rig.outputs(Pass::kBackward)[0].values[0];
+      if (std::isinf(each.loss)) {
+        EXPECT_EQ(loss, each.loss);
+      } else {
+        EXPECT_NEAR(loss, each.loss, 1e-6 * each.loss);
+      }
+      EXPECT_NEAR(dx, each.dx, 1e-6 * std::abs(each.dx));
+    });
+  }
+}
+
 // A mean over images stays finite where some are equal, whatever the range; NaN is not hidden.
 TEST(Pairs, EqualImagesHaveTheLargestRatio) {
   for (const char* range : {"1", "255", "1e-6"}) {
@@ -202,16 +249,17 @@ TEST(Pairs, EqualImagesHaveTheLargestRatio) {
 
 TEST(Pairs, AreLossesAndMetrics) {
   for (const LayerType* type : layer_types()) {
-    LayerCase c{.x = pair_of({2, 3})};
-    if (type->name == "psnr") c.keys = {{"data_range", "1"}};
+    const bool of_images = type->name == "psnr" || type->name == "ssim";
+    LayerCase c{.x = of_images ? pair_of({2, 1, 12, 11}) : pair_of({2, 3})};
+    if (of_images) c.keys = {{"data_range", "1"}};
     const bool loss =
         std::find(std::begin(kLosses), std::end(kLosses), type->name) != std::end(kLosses);
-    const bool metric = type->name == "psnr" || type->name.starts_with("mean_");
+    const bool metric = of_images || type->name.starts_with("mean_");
     if (!loss && !metric) continue;
     const auto layer = make_layer(type->name, c);
     EXPECT_EQ(layer->is_loss(), loss) << type->name;
     EXPECT_EQ(layer->is_metric(), metric) << type->name;
-    EXPECT_EQ(layer->larger_is_better(), type->name == "psnr") << type->name;
+    EXPECT_EQ(layer->larger_is_better(), of_images) << type->name;
     EXPECT_EQ(layer->has_gradient(0), loss) << type->name;
     EXPECT_FALSE(layer->has_gradient(1) || layer->has_gradient(2)) << type->name;
     EXPECT_EQ(layer->passes(), loss ? two_passes() : std::vector<Pass>{Pass::kForward});

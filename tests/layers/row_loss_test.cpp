@@ -65,7 +65,13 @@ TEST(Losses, EqualPyTorchs) {
   const auto x = fixture["x"].get<std::vector<double>>();
   const auto n = static_cast<int64_t>(labels.size());
   for (const json& expected : fixture["cases"]) {
-    LayerCase c{.x = {{{n, static_cast<int64_t>(x.size()) / n}}, {{n}, DType::kInt32}}};
+    const int64_t classes = static_cast<int64_t>(x.size()) / n;
+    const TensorDesc logits{expected.value("positions", false) ? Shape{1, n, classes}
+                                                               : Shape{n, classes}};
+    LayerCase c{.x = {logits, labels_beside(logits)}};
+    const double ignored = expected["keys"].value("ignore_class", -1.0);
+    const auto counted = std::count_if(
+        labels.begin(), labels.end(), [&](double label) { return label >= 0 && label != ignored; });
     for (const auto& [key, value] : expected["keys"].items()) {
       c.keys.emplace_back(key, value.dump());
     }
@@ -79,7 +85,7 @@ TEST(Losses, EqualPyTorchs) {
                                " " + std::string(info.id);
       const double loss = expected["loss"];
       EXPECT_NEAR(runner.outputs(Pass::kForward)[0].values[0], loss, 2e-6 * (1 + loss)) << what;
-      EXPECT_EQ(runner.outputs(Pass::kForward)[1].values[1], n - 1) << what;
+      EXPECT_EQ(runner.outputs(Pass::kForward)[1].values[1], counted) << what;
       const auto dx = expected["dx"].get<std::vector<double>>();
       const std::vector<double> found = runner.outputs(Pass::kBackward)[0].values;
       ASSERT_EQ(found.size(), dx.size());

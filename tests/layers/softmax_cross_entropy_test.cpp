@@ -18,6 +18,10 @@ std::vector<LayerCase> softmax_cross_entropy_cases() {
   const auto mixed = [](int64_t n, int64_t c) -> std::vector<TensorDesc> {
     return {{{n, c}}, labels_desc(n, true)};
   };
+  const auto positions = [](int64_t n, int64_t t, int64_t c) -> std::vector<TensorDesc> {
+    const TensorDesc x{{n, t, c}};
+    return {x, labels_beside(x)};
+  };
   return {
       {.name = "one_row", .x = logits(1, 2)},
       {.name = "one_class", .x = logits(5, 1)},
@@ -62,6 +66,30 @@ std::vector<LayerCase> softmax_cross_entropy_cases() {
       {.name = "mixed_smoothed_weighted",
        .keys = {{"label_smoothing", "0.25"}, {"class_weights", "[0, 1.5, 0.3, 4, 1, 1, 2]"}},
        .x = mixed(29, 7)},
+      {.name = "positions", .x = positions(4, 7, 10)},
+      {.name = "one_position", .x = positions(5, 1, 6)},
+      {.name = "positions_of_one_class", .x = positions(3, 4, 1)},
+      // As many positions as mixed labels have columns.
+      {.name = "three_positions", .x = positions(9, 3, 5)},
+      {.name = "positions_c300", .x = positions(3, 5, 300), .scale = 3, .gradient_check = false},
+      {.name = "many_positions", .x = positions(33, 129, 33), .gradient_check = false},
+      {.name = "positions_smoothed_weighted",
+       .keys = {{"label_smoothing", "0.25"}, {"class_weights", "[0, 1.5, 0.3, 4, 1, 1, 2]"}},
+       .x = positions(5, 6, 7)},
+      {.name = "positions_non_finite", .x = positions(4, 6, 10), .data = Data::kNonFinite},
+      {.name = "ignored", .keys = {{"ignore_class", "1"}}, .x = logits(33, 4)},
+      {.name = "ignored_positions", .keys = {{"ignore_class", "0"}}, .x = positions(4, 9, 3)},
+      {.name = "ignored_all", .keys = {{"ignore_class", "0"}}, .x = positions(3, 4, 1)},
+      {.name = "ignored_no_class", .keys = {{"ignore_class", "255"}}, .x = logits(9, 4)},
+      {.name = "ignored_c300", .keys = {{"ignore_class", "299"}}, .x = logits(40, 300)},
+      {.name = "ignored_smoothed_weighted",
+       .keys = {{"label_smoothing", "0.25"},
+                {"class_weights", "[0, 1.5, 0.3, 4, 1, 1, 2]"},
+                {"ignore_class", "3"}},
+       .x = logits(43, 7)},
+      {.name = "ignored_mixed",
+       .keys = {{"class_weights", "[2, 1.5, 0.3]"}, {"ignore_class", "1"}},
+       .x = mixed(29, 3)},
       {.name = "mixed_ties", .x = mixed(32, 10), .data = Data::kTies},
       {.name = "mixed_non_finite", .x = mixed(16, 10), .data = Data::kNonFinite},
       {.name = "ties", .x = logits(32, 10), .data = Data::kTies},
@@ -227,6 +255,81 @@ TEST(SoftmaxCrossEntropy, ARowCountsIfBothItsLabelsDo) {
     EXPECT_EQ(r.hits, 1) << r.id;
     for (int i = 0; i < 4; ++i) EXPECT_EQ(r.dx[i], 0) << r.id;
   }
+}
+
+// Held to what the other rows give alone.
+TEST(SoftmaxCrossEntropy, IgnoredRowsPassNothing) {
+  const std::vector<double> x = {1, -2, 0.5, kNaN, 3, 2, -1, 0.25, 0.75, 2, 2, -3};
+  const auto ignoring = run_all(x, {0, 1, 2, 1}, 3, false, {{"ignore_class", "1"}});
+  const auto alone = run_all({1, -2, 0.5, -1, 0.25, 0.75}, {0, 2}, 3);
+  for (size_t i = 0; i < ignoring.size(); ++i) {
+    const Results &r = ignoring[i], &expected = alone[i];
+    EXPECT_EQ(r.loss, expected.loss) << r.id;
+    EXPECT_EQ(r.hits, expected.hits) << r.id;
+    EXPECT_EQ(r.counted, 2) << r.id;
+    for (size_t j = 0; j < 3; ++j) {
+      EXPECT_EQ(r.dx[j], expected.dx[j]) << r.id;
+      EXPECT_EQ(r.dx[6 + j], expected.dx[3 + j]) << r.id;
+      EXPECT_EQ(r.dx[3 + j], 0) << r.id;
+      EXPECT_EQ(r.dx[9 + j], 0) << r.id;
+    }
+  }
+  for (const Results& r : run_all(x, {1, 1, 1, 1}, 1, false, {{"ignore_class", "1"}})) {
+    EXPECT_EQ(r.loss, 0) << r.id;
+    EXPECT_EQ(r.counted, 0) << r.id;
+    for (double dx : r.dx) EXPECT_EQ(dx, 0) << r.id;
+  }
+  // A mixed row does not count if either of its labels is ignored.
+  for (const Results& r : run_all(x, {0, 1, 60000, 1, 2, 100, 2, 0, 40000, 1, 1, 65536}, 1, true,
+                                  {{"ignore_class", "1"}})) {
+    EXPECT_EQ(r.counted, 1) << r.id;
+    EXPECT_TRUE(std::isfinite(r.loss)) << r.id;
+  }
+}
+
+// A position is a row, whatever axis it is on.
+TEST(SoftmaxCrossEntropy, PositionsAreRows) {
+  const LayerCase rows{.x = {{{6, 2}}, labels_desc(6)}};
+  const auto expected = make_layer("softmax_cross_entropy", rows);
+  const LayerData data{.x = {{1, 2, 5, 3, 0, 0, 2, 1, 9, 9, -1, 4}, {1, 1, -1, 0, 1, 0}},
+                       .dy = {{2}, {}}};
+  for (const Shape& shape : {Shape{2, 3, 2}, {1, 6, 2}, {6, 1, 2}}) {
+    const TensorDesc x{shape};
+    const LayerCase c{.x = {x, labels_beside(x)}};
+    const auto layer = make_layer("softmax_cross_entropy", c);
+    for (const ImplInfo& info : layer->implementations()) {
+      if (device_of(family_of(info.id)) == Device::kGpu && !gpu_available()) continue;
+      CaseRig rig(*layer, c, info.id, data, layer->passes()),
+          of_rows(*expected, rows, info.id, data, layer->passes());
+      for (Pass pass : layer->passes()) {
+        rig.run(pass);
+        of_rows.run(pass);
+        EXPECT_EQ(rig.outputs(pass)[0].values, of_rows.outputs(pass)[0].values) << info.id;
+      }
+      EXPECT_EQ(rig.outputs(Pass::kForward)[1].values, (std::vector<double>{2, 5})) << info.id;
+    }
+  }
+}
+
+TEST(SoftmaxCrossEntropy, NamesTheShapesThatDoNotFit) {
+  const auto refusal = [](const Shape& x, const Shape& labels) {
+    const LayerCase c{.x = {{x}, {labels, DType::kInt32}}};
+    return error_of<ShapeError>([&] { make_layer("softmax_cross_entropy", c); });
+  };
+  EXPECT_TRUE(
+      has(refusal({2, 5, 7}, {2, 4}), "labels 2x5 int32 for logits 2x5x7", "not 2x4 int32"));
+  EXPECT_TRUE(has(refusal({2, 5, 7}, {2}), "labels 2x5 int32 for logits 2x5x7", "not 2 int32"));
+  EXPECT_TRUE(has(refusal({2, 5, 7}, {2, 5, 7}), "labels 2x5 int32", "not 2x5x7 int32"));
+  EXPECT_TRUE(has(refusal({2, 3}, {3}), "labels 2 int32 for logits 2x3", "not 3 int32"));
+  EXPECT_TRUE(has(refusal({2, 3, 5, 7}, {2, 5, 7}), "takes logits N x C or N x T x C",
+                  "not 2x3x5x7", "classes are the last axis"));
+  EXPECT_TRUE(has(refusal({6}, {6}), "takes logits N x C or N x T x C", "not 6"));
+  const LayerCase row_loss{.x = {{{2, 5, 7}}, {{2, 5}, DType::kInt32}}};
+  EXPECT_TRUE(has(error_of<ShapeError>([&] { make_layer("mse", row_loss); }),
+                  "takes logits N x C, not 2x5x7"));
+  const LayerCase negative{.keys = {{"ignore_class", "-100"}}, .x = {{{2, 3}}, labels_desc(2)}};
+  EXPECT_TRUE(has(error_of([&] { make_layer("softmax_cross_entropy", negative); }), "ignore_class",
+                  "-100"));
 }
 
 TEST(SoftmaxCrossEntropy, RefusesImagesAndMissingLabels) {

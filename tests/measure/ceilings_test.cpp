@@ -59,6 +59,7 @@ std::vector<LeastValues> least_values() {
   const LayerCase loss{.x = {{{6, 5}}, {{6}, DType::kInt32}}};
   const LayerCase targets{.x = {{{6, 5}}, {{6, 5}}, {{6}, DType::kInt32}}};
   const LayerCase image{.x = {{{2, 3, 4, 4}}}};
+  const LayerCase images{.x = {{{2, 1, 12, 11}}, {{2, 1, 12, 11}}, {{2}, DType::kInt32}}};
   const LayerCase fours{.x = {{{2, 4, 4, 3}}}};
   const LayerCase pairs{.x = {{{6, 5}}, {{6, 5}}}};
   const auto with = [](LayerCase c, decltype(LayerCase::keys) keys) {
@@ -115,12 +116,15 @@ std::vector<LeastValues> least_values() {
       {"mse", loss, {30 + 6 + 3, 30 + 6 + 3 + 30}},
       {"bce_with_logits", loss, {30 + 6 + 3, 30 + 6 + 3 + 30}},
       {"multi_margin", loss, {30 + 6 + 3, 30 + 6 + 3 + 30}},
+      {"top_k_accuracy", loss, {30 + 6 + 2}},
       // Targets, rows, the loss, and two counts; or two totals.
       {"mse_loss", targets, {60 + 6 + 3, 60 + 6 + 3 + 30}},
       {"l1_loss", targets, {60 + 6 + 3, 60 + 6 + 3 + 30}},
+      {"binary_cross_entropy_loss", targets, {60 + 6 + 3, 60 + 6 + 3 + 30}},
       {"charbonnier_loss", targets, {60 + 6 + 3, 60 + 6 + 3 + 30}},
       {"mean_absolute_error", targets, {60 + 6 + 2}},
       {"mean_squared_error", targets, {60 + 6 + 2}},
+      {"ssim", with(images, {{"data_range", "1"}}), {2 * 264 + 2 + 2}},
       {"psnr", with(targets, {{"data_range", "1"}}), {60 + 6 + 2}},
   };
 }

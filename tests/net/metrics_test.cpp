@@ -166,6 +166,61 @@ TEST(Metrics, AreReadByNobodyAndNoLosses) {
   EXPECT_EQ(without_losses(network.layers).size(), 1u);
 }
 
+// Samples of 5 positions with 4 numbers each, and a label for each position.
+TestNetwork network_of_positions(const std::string& layers, int64_t classes, const Shape& labels) {
+  TestNetwork network;
+  network.config = read_yaml(kHead + ("layers:\n" + layers), "test.yaml");
+  ConfigErrors errors("test.yaml");
+  network.spec = read_net_spec(network.config, errors);
+  const std::vector<BatchField> fields = {
+      {std::string(kImagesField), FieldKind::kImages, {{3, 5, 4}}},
+      {std::string(kLabelsField), FieldKind::kClasses, {labels, DType::kInt32}, classes}};
+  if (errors.empty()) network.layers = resolve(network.spec, fields, errors, true);
+  errors.raise_if_any();
+  return network;
+}
+
+constexpr const char* kOfPositions =
+    "  - {name: norm, type: layer_norm}\n"
+    "  - {name: loss, type: softmax_cross_entropy}\n"
+    "  - {name: top, type: top_k_accuracy, k: 2}\n";
+
+TEST(Metrics, OfPositions) {
+  const TestNetwork network = network_of_positions(kOfPositions, 4, {3, 5});
+  Context context(Device::kCpu);
+  Weights weights(network.layers, 1, Device::kCpu);
+  Net net(network.layers, weights, context);
+  RunningNet::fill(net.field(kImagesField), 0.37);
+  int32_t* const labels = net.labels().data<int32_t>();
+  for (int i = 0; i < 15; ++i) labels[i] = i % 5 - 1;
+  const uint64_t step = 0;
+  net.forward(&step);
+  net.backward(&step);
+  const Net::Node& loss = *net.losses()[0].node;
+  EXPECT_EQ(loss.tensors.y[1].data<int32_t>()[1], 12);
+  EXPECT_GT(loss.tensors.y[0].data<float>()[0], 0);
+  EXPECT_TRUE(loss.tensors.dx[0]);
+  const float* const totals = net.metrics()[0]->tensors.y[0].data<float>();
+  EXPECT_GE(totals[0], static_cast<float>(loss.tensors.y[1].data<int32_t>()[0]));
+  EXPECT_EQ(totals[1], 12);
+}
+
+TEST(Metrics, OfPositionsNeedALabelEach) {
+  const auto mistake = [](const std::string& layers, int64_t classes, const Shape& labels) {
+    return error_of<ConfigError>([&] { network_of_positions(layers, classes, labels); });
+  };
+  EXPECT_TRUE(has(mistake(kOfPositions, 4, {3}), "layer loss (softmax_cross_entropy)",
+                  "takes labels 3x5 int32 for logits 3x5x4, not 3 int32"));
+  const std::string many = mistake(kOfPositions, 6, {3, 5});
+  EXPECT_TRUE(has(many, "layer loss: the data has 6 classes", "layer norm has only 4 outputs",
+                  "layer top: the data has 6 classes"));
+  const std::string ignoring =
+      "  - {name: norm, type: layer_norm}\n"
+      "  - {name: loss, type: softmax_cross_entropy, ignore_class: 4}\n";
+  EXPECT_EQ(mistake(ignoring, 5, {3, 5}), "");
+  EXPECT_TRUE(has(mistake(ignoring, 6, {3, 5}), "the data has 6 classes"));
+}
+
 TEST(Metrics, NeedFieldsThatTheDataHas) {
   const auto refused = [](const std::string& layers) {
     return error_of<ConfigError>([&] {

@@ -108,10 +108,32 @@ class Functions(unittest.TestCase):
                 expected = numeric_gradient(lambda: function(x, target), x, np.ones(1))
                 np.testing.assert_allclose(dx, expected, rtol=1e-5, atol=1e-7)
 
+    def test_cross_entropy_of_positions(self):
+        x, target = normal(2, 3, 4, dtype=float), np.array([[1, 0, 3], [2, 2, -1]], np.int32)
+        log_p = x - np.log(np.exp(x).sum(2, keepdims=True))
+        picked = np.take_along_axis(log_p, np.maximum(target, 0)[..., None], 2)[..., 0]
+        loss, backward = ops.cross_entropy(x, target, grad=True)
+        self.assertAlmostEqual(loss[0], -picked[target >= 0].mean())
+        self.assertEqual(ops.cross_entropy(x, target, ignore_index=-100)[0], loss[0])
+        loss, backward = ops.cross_entropy(x, target, ignore_index=2, grad=True)
+        self.assertAlmostEqual(loss[0], -picked[0].mean())
+        dx, _ = backward(np.ones(1))
+        expected = numeric_gradient(lambda: ops.cross_entropy(x, target, ignore_index=2), x, np.ones(1))
+        np.testing.assert_allclose(dx, expected, rtol=1e-5, atol=1e-7)
+        with self.assertRaisesRegex(duet.ConfigError, "labels 2x3 int32 for logits 2x3x4, not 2x4 int32"):
+            ops.cross_entropy(x, np.zeros((2, 4), np.int32))
+
+    def test_top_k_accuracy(self):
+        x, target = np.array([[3.0, 1, 2], [1, 2, 3], [0, 0, 0]]), np.array([2, 0, 1], np.int32)
+        np.testing.assert_array_equal(ops.layer("top_k_accuracy", [x, target], k=2), [2, 3])
+
     def test_losses_and_metrics_of_two_tensors(self):
         x, target, rows = normal(3, 4, dtype=float), normal(3, 4, dtype=float, seed=1), np.array([0, -1, 2], np.int32)
         difference = (x - target)[[0, 2]]
-        for type, expected in (("mse_loss", difference**2), ("l1_loss", abs(difference))):
+        logits, of_logits = x[[0, 2]], target[[0, 2]]
+        entropy = np.log1p(np.exp(logits)) - of_logits * logits
+        for type, expected in (("mse_loss", difference**2), ("l1_loss", abs(difference)),
+                               ("binary_cross_entropy_loss", entropy)):
             with self.subTest(type):
                 loss, backward = ops.layer(type, [x, target, rows], grad=True)
                 self.assertAlmostEqual(loss[0], expected.mean())

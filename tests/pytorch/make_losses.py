@@ -19,6 +19,7 @@ def one_hot(labels):
 def cross_entropy(**keys):
     if "class_weights" in keys:
         keys["weight"] = torch.tensor(keys.pop("class_weights"), dtype=torch.float64)
+    keys["ignore_index"] = keys.pop("ignore_class", -100)
     return lambda x, labels: F.cross_entropy(x, labels, **keys)
 
 
@@ -30,6 +31,16 @@ def case(layer, keys, loss):
     return {"type": layer, "keys": keys, "loss": value.item(), "dx": x.grad.flatten().tolist()}
 
 
+def positions(keys):
+    """The same rows as the positions of one sample, whose classes PyTorch has second."""
+    x = X[None].clone().requires_grad_()
+    options = {"ignore_index": -1, **keys}
+    value = F.cross_entropy(x.movedim(-1, 1), LABELS[None], **options)
+    value.backward()
+    result = {"type": "softmax_cross_entropy", "keys": keys, "positions": True, "loss": value.item()}
+    return {**result, "dx": x.grad.flatten().tolist()}
+
+
 def main():
     cases = [
         case("softmax_cross_entropy", keys, cross_entropy(**keys))
@@ -38,8 +49,12 @@ def main():
             {"label_smoothing": 0.1},
             {"class_weights": WEIGHTS},
             {"label_smoothing": 0.3, "class_weights": WEIGHTS},
+            {"ignore_class": 2},
+            {"label_smoothing": 0.3, "class_weights": WEIGHTS, "ignore_class": 4},
         )
     ]
+    cases.append(positions({}))
+    cases.append(positions({"label_smoothing": 0.1}))
     cases.append(case("mse", {}, lambda x, y: F.mse_loss(x, one_hot(y))))
     cases.append(
         case("bce_with_logits", {}, lambda x, y: F.binary_cross_entropy_with_logits(x, one_hot(y)))

@@ -9,15 +9,18 @@ SHAPE = (4, 2, 5, 6)
 ROWS = torch.tensor([0, -1, 2, -1])
 COUNT = 4 * 2 * 5 * 6
 X, T = ((fixture.hashed(first, COUNT) >> 9).double().reshape(SHAPE) * 2.0**-22 - 1 for first in (0, COUNT))
+P = (T + 1) / 2  # from 0 to 1
+P[0, 1, :2], P[2, 1, :2] = 0, 1
 T[0, 0] = X[0, 0]  # where the gradient of the absolute value is 0
 
 
-def case(layer, keys, loss):
+def case(layer, keys, loss, targets=T):
     x = X.clone().requires_grad_()
     counted = ROWS >= 0
-    value = loss(x[counted], T[counted])
+    value = loss(x[counted], targets[counted])
     value.backward()
-    return {"type": layer, "keys": keys, "value": value.item(), "dx": x.grad.flatten().tolist()}
+    result = {"type": layer, "keys": keys, "value": value.item(), "dx": x.grad.flatten().tolist()}
+    return result if targets is T else {**result, "probabilities": True}
 
 
 def metric(layer, keys, of_row):
@@ -43,6 +46,7 @@ fixture.write(
         case("l1_loss", {}, F.l1_loss),
         case("charbonnier_loss", {}, charbonnier(1e-3)),
         case("charbonnier_loss", {"eps": 0.5}, charbonnier(0.5)),
+        case("binary_cross_entropy_loss", {}, F.binary_cross_entropy_with_logits, P),
         metric("mean_absolute_error", {}, F.l1_loss),
         metric("mean_squared_error", {}, F.mse_loss),
         metric("psnr", {"data_range": 2.0}, psnr(2.0)),
@@ -53,4 +57,5 @@ fixture.write(
     rows=ROWS.tolist(),
     x=X.flatten().tolist(),
     targets=T.flatten().tolist(),
+    probabilities=P.flatten().tolist(),
 )

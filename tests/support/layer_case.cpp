@@ -111,10 +111,10 @@ LayerData make_data(const LayerCase& c, const Layer& layer) {
   for (size_t i = 0; i < c.x.size(); ++i) {
     const TensorDesc& x = layer.inputs()[i];
     const Data kind = i < c.data_of.size() ? c.data_of[i] : c.data;
-    const int64_t classes = layer.takes_labels() ? c.x[0].shape[1] : x.elements();
+    const int64_t classes = layer.takes_labels() ? c.x[0].shape.last() : x.elements();
     data.x.push_back(is_float(x.dtype) ? values_of(kind, c.scale, x, random)
                                        : labels(x.elements(), classes, random));
-    if (!is_float(x.dtype)) spread_shares(data.x.back(), x);
+    if (layer.takes_labels() && i > 0 && are_mixed(x, c.x[0])) spread_shares(data.x.back());
   }
   const Data kind = c.data == Data::kIntegers ? Data::kIntegers : Data::kNormal;
   for (const ParameterSpec& p : layer.parameters()) {

@@ -13,7 +13,8 @@ namespace duet {
 namespace {
 
 std::vector<uint64_t> counts_of(Device device, const std::vector<float>& outputs,
-                                const std::vector<int32_t>& labels, bool mixed = false) {
+                                const std::vector<int32_t>& labels, bool mixed = false,
+                                int32_t ignored = kNoClass) {
   Context context(device);
   const int64_t n = static_cast<int64_t>(labels.size()) / (mixed ? kMixedColumns : 1);
   const int64_t c = static_cast<int64_t>(outputs.size()) / n;
@@ -24,7 +25,7 @@ std::vector<uint64_t> counts_of(Device device, const std::vector<float>& outputs
   copy_bytes(x.data(), device, outputs.data(), Device::kCpu, x.bytes());
   copy_bytes(y.data(), device, labels.data(), Device::kCpu, y.bytes());
   fill_bytes(sums.data(), device, 0, sums.bytes());
-  count_classes(context, {{{n, c}}, x.data()}, {labels_desc(n, mixed), y.data()},
+  count_classes(context, {{{{n, c}}, x.data()}, {labels_desc(n, mixed), y.data()}, ignored},
                 static_cast<uint64_t*>(sums.data()));
   context.synchronize();
   copy_bytes(counts.data(), Device::kCpu, sums.data(), device, sums.bytes());
@@ -45,6 +46,39 @@ TEST(ClassCounts, OfAFewRows) {
               (std::vector<uint64_t>{2, 1, 1, 2, 1, 0, 1, 0, 0, /* pairs */ 1, 0, 0, 1, 0, 0, 0, 1,
                                      0, 3}))
         << to_string(device);
+  }
+}
+
+TEST(ClassCounts, IgnoreAClass) {
+  const std::vector<float> outputs = {3, 1, 2, 5, 5, 1, 0, 2, 1, 9, 1, 1};
+  for (Device device : devices()) {
+    EXPECT_EQ(counts_of(device, outputs, {0, 1, 1, 2}, false, 1),
+              (std::vector<uint64_t>{1, 0, 1, 2, 0, 0, 1, 0, 0, /* pairs */ 1, 0, 0, 0, 0, 0, 1, 0,
+                                     0, 2}))
+        << to_string(device);
+  }
+}
+
+// Of N x T x C a position is a row, also where there are as many positions as mixed labels have
+// columns.
+TEST(ClassCounts, OfPositions) {
+  const std::vector<float> values = {3, 1, 1, 2, 0, 4, 7, 6, 1, 5, 2, 2};
+  const std::vector<int32_t> labels = {0, 1, 0, -1, 1, 0};
+  const std::vector<uint64_t> expected = counts_of(Device::kCpu, values, labels);
+  for (Device device : devices()) {
+    Context context(device);
+    std::vector<uint64_t> counts(static_cast<size_t>(ClassCounts{2}.size()));
+    const Buffer x(device, values.size() * sizeof(float)), y(device, labels.size() * sizeof(int)),
+        sums(device, counts.size() * sizeof(uint64_t));
+    copy_bytes(x.data(), device, values.data(), Device::kCpu, x.bytes());
+    copy_bytes(y.data(), device, labels.data(), Device::kCpu, y.bytes());
+    fill_bytes(sums.data(), device, 0, sums.bytes());
+    const Tensor outputs{{{2, 3, 2}}, x.data()};
+    count_classes(context, {outputs, {labels_beside(outputs.desc), y.data()}},
+                  static_cast<uint64_t*>(sums.data()));
+    context.synchronize();
+    copy_bytes(counts.data(), Device::kCpu, sums.data(), device, sums.bytes());
+    EXPECT_EQ(counts, expected) << to_string(device);
   }
 }
 
@@ -78,7 +112,7 @@ TEST(ClassCounts, EndABatch) {
     copy_bytes(of_loss.data(), device, &loss, Device::kCpu, sizeof loss);
     copy_bytes(of_hits.data(), device, hits, Device::kCpu, sizeof hits);
     fill_bytes(sums.data(), device, 0, sums.bytes());
-    count_classes(context, {{{2, 2}}, x.data()}, {labels_desc(2, false), y.data()},
+    count_classes(context, {{{{2, 2}}, x.data()}, {labels_desc(2, false), y.data()}},
                   static_cast<uint64_t*>(sums.data()), static_cast<StepState*>(state.data()),
                   {.loss = static_cast<const float*>(of_loss.data()),
                    .count = 1,

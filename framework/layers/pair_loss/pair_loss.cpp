@@ -28,7 +28,8 @@ PairLossImpls& list_of() {
   return list;
 }
 
-constexpr std::string_view kNames[] = {"mse_loss", "l1_loss", "charbonnier_loss"};  // by kind
+constexpr std::string_view kNames[] = {"mse_loss", "l1_loss", "charbonnier_loss",
+                                       "binary_cross_entropy_loss"};  // by kind
 
 template <PairLossKind kind>
 class PairLossLayer : public LayerOf<PairLossLayer<kind>, PairLossProblem> {
@@ -71,6 +72,10 @@ const LayerType& type_of(std::string_view summary) {
 
 }  // namespace
 
+const LayerType& binary_cross_entropy_loss_type() {
+  return type_of<PairLossKind::kBinaryCrossEntropy>(
+      "loss = mean of the binary cross-entropy of sigmoid(x) with a target in [0, 1]");
+}
 const LayerType& charbonnier_loss_type() {
   return type_of<PairLossKind::kCharbonnier>(
       "loss = mean of sqrt((x - target)^2 + eps^2), of two tensors; eps");

@@ -6,6 +6,9 @@
 //   l1_loss           l = |d|, as torch.nn.functional.l1_loss; the gradient at 0 is 0. No keys.
 //   charbonnier_loss  l = sqrt(d^2 + eps^2) (Charbonnier et al. 1994), |d| with a smooth bottom.
 //                     Keys: eps 1e-3.
+//   binary_cross_entropy_loss
+//                     l = log(1 + exp(x)) - t * x of logits x and probabilities t, as
+//                     torch.nn.BCEWithLogitsLoss. That t is in [0, 1] is not checked. No keys.
 #pragma once
 
 #include <cmath>
@@ -15,7 +18,7 @@
 
 namespace duet {
 
-enum class PairLossKind { kMse, kL1, kCharbonnier };
+enum class PairLossKind { kMse, kL1, kCharbonnier, kBinaryCrossEntropy };
 
 struct PairLossProblem {
   PairLossKind kind = PairLossKind::kMse;
@@ -28,24 +31,25 @@ struct PairLossProblem {
   std::string to_string() const;
 };
 
-/// l and dl/dx of each kind as a type, so that kernels are compiled for it. NaN stays.
+/// l and dl/dx of x and t of each kind as a type, so that kernels are compiled for it. NaN stays.
 struct SquaredDifference {
   template <class V>
-  DUET_HOST_DEVICE V value(V d) const {
-    return d * d;
+  DUET_HOST_DEVICE V value(V x, V t) const {
+    return (x - t) * (x - t);
   }
   template <class V>
-  DUET_HOST_DEVICE V slope(V d) const {
-    return V(2) * d;
+  DUET_HOST_DEVICE V slope(V x, V t) const {
+    return V(2) * (x - t);
   }
 };
 struct AbsoluteDifference {
   template <class V>
-  DUET_HOST_DEVICE V value(V d) const {
-    return std::abs(d);
+  DUET_HOST_DEVICE V value(V x, V t) const {
+    return std::abs(x - t);
   }
   template <class V>
-  DUET_HOST_DEVICE V slope(V d) const {
+  DUET_HOST_DEVICE V slope(V x, V t) const {
+    const V d = x - t;
     return d > V(0) ? V(1) : d < V(0) ? V(-1) : d;
   }
 };
@@ -54,12 +58,28 @@ struct CharbonnierDifference {
 
   /// By hypot, whose squares do not overflow.
   template <class V>
-  DUET_HOST_DEVICE V value(V d) const {
-    return std::hypot(d, static_cast<V>(eps));
+  DUET_HOST_DEVICE V value(V x, V t) const {
+    return std::hypot(x - t, static_cast<V>(eps));
   }
   template <class V>
-  DUET_HOST_DEVICE V slope(V d) const {
-    return d / value(d);
+  DUET_HOST_DEVICE V slope(V x, V t) const {
+    return (x - t) / value(x, t);
+  }
+};
+struct LogitDifference {
+  /// log(1 + exp(x)) is max(x, 0) + log(1 + exp(-|x|)), which does not overflow; x and x * t are not
+  /// both large where their difference is small.
+  template <class V>
+  DUET_HOST_DEVICE V value(V x, V t) const {
+    const V linear = x <= V(0) ? -x * t : x * (V(1) - t);
+    return linear + std::log1p(std::exp(-std::abs(x)));
+  }
+  /// sigmoid(x) - t, by the sigmoids of both x and -x: at t = 1 the difference keeps its digits.
+  template <class V>
+  DUET_HOST_DEVICE V slope(V x, V t) const {
+    const V small = std::exp(-std::abs(x));
+    const V of_large = V(1) / (V(1) + small), of_small = small / (V(1) + small);
+    return x <= V(0) ? (V(1) - t) * of_small - t * of_large : (V(1) - t) * of_large - t * of_small;
   }
 };
 
@@ -73,6 +93,8 @@ void visit_pair_loss(const PairLossProblem& problem, Visit&& visit) {
       return visit(AbsoluteDifference{});
     case PairLossKind::kCharbonnier:
       return visit(CharbonnierDifference{problem.eps});
+    case PairLossKind::kBinaryCrossEntropy:
+      return visit(LogitDifference{});
   }
 }
 
@@ -96,6 +118,7 @@ class PairLossImpl : public ImplementationOf<PairLossProblem> {
 };
 using PairLossImpls = std::vector<ImplEntry<PairLossProblem>>;
 
+const LayerType& binary_cross_entropy_loss_type();
 const LayerType& charbonnier_loss_type();
 const LayerType& l1_loss_type();
 const LayerType& mse_loss_type();

@@ -19,7 +19,7 @@ class PairLossCpuReference : public PairLossImpl {
       for (int64_t i = 0; i < problem_.rows(); ++i) {
         if (rows.data<int32_t>()[i] < 0) continue;
         for (int64_t j = i * elements; j < (i + 1) * elements; ++j) {
-          total += term.value(Value(x.data<T>()[j]) - Value(targets.data<T>()[j]));
+          total += term.value(Value(x.data<T>()[j]), Value(targets.data<T>()[j]));
         }
         ++counted;
       }
@@ -39,8 +39,8 @@ class PairLossCpuReference : public PairLossImpl {
       for (int64_t i = 0; i < problem_.rows(); ++i) {
         const bool counts = rows.data<int32_t>()[i] >= 0;
         for (int64_t j = i * elements; j < (i + 1) * elements; ++j) {
-          const Value difference = Value(x.data<T>()[j]) - Value(targets.data<T>()[j]);
-          dx.data<T>()[j] = T(counts ? scale * term.slope(difference) : Value(0));
+          const Value slope = term.slope(Value(x.data<T>()[j]), Value(targets.data<T>()[j]));
+          dx.data<T>()[j] = T(counts ? scale * slope : Value(0));
         }
       }
     });

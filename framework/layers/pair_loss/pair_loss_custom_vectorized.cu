@@ -1,4 +1,4 @@
-// mse_loss, l1_loss and charbonnier_loss custom_vectorized: one kernel a pass over memory in its
+// mse_loss and the other losses of two tensors custom_vectorized: one kernel a pass over memory in its
 // order, which is the same for x, targets and dx, 16 bytes of x at a time.
 // Mapping:  thread = 4 elements (8 in bf16), then the next a grid further; block = 256. Forward adds
 //           the elements of a vector in float and all else in double; its last block adds up the mean.
@@ -25,7 +25,7 @@ struct Pair {
   int elements, row_count, row_elements;
   FastDivisor by_row;
 
-  /// visit(k, counts, x - target) for the V elements from `first` on; V may be more than a row has.
+  /// visit(k, counts, x, target) for the V elements from `first` on; V may be more than a row has.
   template <int V, class Visit>
   __device__ __forceinline__ void for_vector(int first, const Visit& visit) const {
     const auto a = load<V>(x + first), b = load<V>(targets + first);
@@ -39,7 +39,7 @@ struct Pair {
         counts = rows[++row] >= 0;
         next += row_elements;
       }
-      visit(k, counts, a.v[k] - b.v[k]);
+      visit(k, counts, a.v[k], b.v[k]);
     }
   }
 };
@@ -62,7 +62,9 @@ __global__ void __launch_bounds__(kCombineThreads)
   CountedSum mine;
   for_each_of(pair.row_count, [&](int row) { mine.count += pair.rows[row] >= 0; });
   const auto add = [&](float* sum) {
-    return [&term, sum](int, bool counts, float d) { *sum += counts ? term.value(d) : 0.0f; };
+    return [&term, sum](int, bool counts, float x, float t) {
+      *sum += counts ? term.value(x, t) : 0.0f;
+    };
   };
   const int vectors = pair.elements / V, tail = vectors * V;
   for_each_of(vectors, [&](int i) {
@@ -90,8 +92,8 @@ __global__ void __launch_bounds__(kCombineThreads)
   const float scale =
       *dloss / (static_cast<float>(hits[1]) * static_cast<float>(pair.row_elements));
   const auto gradient = [&](float* to) {
-    return [&term, scale, to](int k, bool counts, float d) {
-      to[k] = counts ? scale * term.slope(d) : 0.0f;
+    return [&term, scale, to](int k, bool counts, float x, float t) {
+      to[k] = counts ? scale * term.slope(x, t) : 0.0f;
     };
   };
   const int vectors = pair.elements / V, tail = vectors * V;

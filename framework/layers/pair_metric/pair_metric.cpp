@@ -55,7 +55,7 @@ class PairMetricLayer : public LayerOf<PairMetricLayer<kind>, PairMetricProblem>
     check_pair(inputs);
     const TensorDesc& x = inputs[0];
     check_border(x.shape);
-    this->outputs_ = {TensorDesc{{2}, accumulator_of(x.dtype)}};
+    this->outputs_ = metric_outputs(x.dtype);
     return {.kind = kind, .x = x, .dtype = x.dtype, .data_range = data_range_, .border = border_};
   }
 

@@ -49,8 +49,9 @@ class RowLossLayer : public LayerOf<RowLossLayer<kind>, RowLossProblem> {
 
  protected:
   RowLossProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) override {
-    this->outputs_ = loss_outputs(inputs);
+    check_labels(inputs, LabelShapes::kRows);
     const TensorDesc& x = inputs[0];
+    this->outputs_ = loss_outputs(x.dtype);
     return {.kind = kind,
             .n = static_cast<int>(x.shape[0]),
             .c = static_cast<int>(x.shape[1]),
@@ -92,7 +93,7 @@ const LayerType& multi_margin_type() {
 
 std::string RowLossProblem::to_string() const {
   const bool has_keys = kind == RowLossKind::kMultiMargin;
-  return loss_text(n, c, dtype, has_keys ? printed(" p=%d margin=%g", p, margin) : "");
+  return loss_text({n, c}, dtype, has_keys ? printed(" p=%d margin=%g", p, margin) : "");
 }
 
 }  // namespace duet

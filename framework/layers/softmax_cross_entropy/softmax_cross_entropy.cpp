@@ -28,13 +28,15 @@ std::string SoftmaxCrossEntropyProblem::to_string() const {
   for (size_t j = 0; j < class_weights.size(); ++j) {
     keys += printed(j == 0 ? " class_weights=%g" : ":%g", class_weights[j]);
   }
+  if (ignored_class != kNoClass) keys += " ignore_class=" + std::to_string(ignored_class);
   if (mixed) keys += " labels=mixed";
-  return loss_text(n, c, dtype, keys);
+  return loss_text(x, dtype, keys);
 }
 
 SoftTargets::SoftTargets(const SoftmaxCrossEntropyProblem& problem, const float* class_weights)
     : class_weights(problem.class_weights.empty() ? nullptr : class_weights),
       mixed(problem.mixed),
+      ignored(problem.ignored_class),
       kept(1.0f - problem.label_smoothing),
       spread(problem.label_smoothing / static_cast<float>(problem.c)),
       total(problem.class_weights.empty() ? static_cast<float>(problem.c) : 0.0f) {
@@ -52,6 +54,7 @@ class SoftmaxCrossEntropyLayer
     if (reader.raw("label_smoothing")) {
       label_smoothing_ = static_cast<float>(reader.number("label_smoothing", {}, 0.0, 1.0));
     }
+    ignored_class_ = read_ignored_class(reader);
     if (!reader.raw("class_weights")) return;
     double sum = 0.0;
     // {1.0}: what is no list of numbers has been told.
@@ -68,36 +71,43 @@ class SoftmaxCrossEntropyLayer
 
   bool change_option(size_t number) override {
     if (number == 0) label_smoothing_ = label_smoothing_ < 0.5f ? label_smoothing_ + 0.25f : 0.125f;
-    if (number == 1) class_weights_.assign(static_cast<size_t>(inputs_[0].shape[1]), 0.5f);
+    if (number == 1) class_weights_.assign(static_cast<size_t>(inputs_[0].shape.last()), 0.5f);
     if (number == 1) class_weights_.back() = 2.0f;
-    return number < 2;
+    if (number == 2) ignored_class_ = ignored_class_ == 0 ? 1 : 0;
+    return number < 3;
   }
   bool takes_labels() const override { return true; }
   std::span<const float> class_weights() const override { return class_weights_; }
+  int32_t ignored_class() const override { return ignored_class_; }
   SavedTensors saved(Pass) const override { return {.x = true}; }
 
  protected:
   SoftmaxCrossEntropyProblem infer(const std::vector<TensorDesc>& inputs,
                                    const LayerOptions&) override {
-    outputs_ = loss_outputs(inputs, true);
+    check_labels(inputs, LabelShapes::kAll);
     const TensorDesc& x = inputs[0];
+    outputs_ = loss_outputs(x.dtype);
+    const int64_t classes = x.shape.last();
     const int64_t given = static_cast<int64_t>(class_weights_.size());
-    if (given != 0 && given != x.shape[1]) {
-      throw ShapeError("takes a class weight for each of the " + std::to_string(x.shape[1]) +
+    if (given != 0 && given != classes) {
+      throw ShapeError("takes a class weight for each of the " + std::to_string(classes) +
                        " logits of a row, and class_weights has " + std::to_string(given));
     }
-    return {.n = static_cast<int>(x.shape[0]),
-            .c = static_cast<int>(x.shape[1]),
+    return {.x = x.shape,
+            .n = static_cast<int>(x.elements() / classes),
+            .c = static_cast<int>(classes),
             .dtype = x.dtype,
             .label_smoothing = label_smoothing_,
             .class_weights = class_weights_,
-            .mixed = inputs[1].shape.rank() == 2};
+            .mixed = are_mixed(inputs[1], x),
+            .ignored_class = ignored_class_};
   }
 
  private:
   static constexpr double kMostWeight = 1e6;
   float label_smoothing_ = 0.0f;
   std::vector<float> class_weights_;
+  int32_t ignored_class_ = kNoClass;
 };
 
 }  // namespace
