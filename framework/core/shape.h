@@ -37,6 +37,9 @@ class Shape {
   int64_t operator[](int i) const { return dims_[i]; }
   /// Throws ShapeError if there are more than kMaxElements.
   int64_t elements() const;
+  /// The same sizes behind another, as of N samples of this shape. Throws std::invalid_argument
+  /// beyond kMaxRank.
+  Shape behind(int64_t size) const;
   /// The same shape but for one size. REQUIRES: 0 <= axis < rank().
   Shape with(int axis, int64_t size) const {
     Shape result = *this;

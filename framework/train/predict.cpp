@@ -190,7 +190,7 @@ std::vector<NamedFile> picture_files(const PredictOptions& options) {
 void predict_pictures(Trained& trained, DatasetInfo info, const PredictOptions& options) {
   Setup& setup = trained.setup;
   const std::vector<NamedFile> files = picture_files(options);
-  const int64_t scale = info.has_targets() ? info.target.height / info.height : 1;
+  const int64_t scale = info.has_target_images() ? info.target.height / info.height : 1;
   Context context(device_of(setup.spec));
   context.set_workspace_limit(workspace_limit(setup.spec));
   Weights weights = load_weights(trained.checkpoint, setup, context.device(),
@@ -203,7 +203,7 @@ void predict_pictures(Trained& trained, DatasetInfo info, const PredictOptions& 
                                              : to_rgb(read);
     info.height = image.height;
     info.width = image.width;
-    if (info.has_targets()) {
+    if (info.has_target_images()) {
       info.target.height = scale * image.height;
       info.target.width = scale * image.width;
     }
