@@ -73,6 +73,8 @@ struct DatasetInfo {
   } target = {};
   /// Fields beside images, labels and the targets of image pairs.
   std::vector<RecordField> records = {};
+  /// Of numbers: a name for each, by which a table has them; may be empty.
+  std::vector<std::string> columns = {};
 
   bool has_target_images() const { return target.channels > 0; }
   /// The targets of image pairs as a data set by themselves.
@@ -108,6 +110,12 @@ struct Dataset : DatasetInfo {
   LeftOut left_out = {};              // of both splits
 };
 
+/// Samples of numbers without labels.
+struct SampleRows {
+  std::vector<std::string> names;  // "FILE:LINE"
+  std::vector<float> numbers;
+};
+
 /// A data set whose keys have been read, not yet loaded.
 struct DatasetLoader {
   DatasetInfo info;
@@ -116,7 +124,11 @@ struct DatasetLoader {
   /// Makes of any picture what it would be in the data set, where that resizes its own, or has
   /// channels of its own; may be empty. Throws DataError.
   std::function<Image(const Image& picture)> fit = {};
-};
+  /// Reads samples of numbers to predict from; may be empty. `columns` are DatasetInfo's. Throws
+  /// DataError.
+  std::function<SampleRows(const std::filesystem::path& file,
+                           const std::vector<std::string>& columns)>
+      read_rows = {};
 };
 
 /// What a data set is read from.
