@@ -203,8 +203,9 @@ void add_evaluate(CLI::App& app, Arguments& arguments) {
 
 void add_predict(CLI::App& app, Arguments& arguments) {
   CLI::App* predict = add_command(app, arguments, "predict",
-                                  "print the most likely classes of pictures, or write what the "
-                                  "network makes of them; needs no data set",
+                                  "print the most likely classes of pictures or rows, or the "
+                                  "numbers or pictures that the network makes of them; needs no "
+                                  "data set",
                                   [&arguments] {
                                     if (arguments.predict.top < 1)
                                       throw duet::ConfigError("--top: at least 1");
@@ -216,7 +217,7 @@ void add_predict(CLI::App& app, Arguments& arguments) {
   predict
       ->add_option("images", arguments.predict.images,
                    "PNG, JPEG and IDX files (plain or .gz; FILE:N is image N of an IDX file, from "
-                   "0)")
+                   "0); CSV files if the network takes their numbers")
       ->type_name("IMAGE")
       ->required();
   predict->add_option("--top", arguments.predict.top, "how many classes of each image (default: 3)")

@@ -282,6 +282,17 @@ std::pair<int64_t, int64_t> ConfigReader::integer_pair(std::string_view key,
   return {otherwise, otherwise};
 }
 
+std::vector<std::string> ConfigReader::texts(std::string_view key, std::string_view what) {
+  const ConfigNode* value = value_of(key, true);
+  if (!value) return {};
+  std::vector<std::string> texts;
+  if (value->kind == ConfigNode::Kind::kScalar) texts.push_back(value->scalar);
+  for (const ConfigNode& item : value->items) texts.push_back(item.scalar);
+  if (!texts.empty() && std::find(texts.begin(), texts.end(), "") == texts.end()) return texts;
+  error(key, "expected " + std::string(what) + ", or a list of names");
+  return {};
+}
+
 std::vector<double> ConfigReader::numbers(std::string_view key, std::vector<double> fallback) {
   ConfigNode* value = value_of(key, false);
   if (!value) {

@@ -103,6 +103,8 @@ class ConfigReader {
   /// One integer for both, or a list of two: {height, width}.
   std::pair<int64_t, int64_t> integer_pair(std::string_view key, std::optional<int64_t> fallback,
                                            int64_t min);
+  /// One text, or a list of texts; `what` names one in messages: "the name of a layer". Required.
+  std::vector<std::string> texts(std::string_view key, std::string_view what);
   /// One number, or a list of numbers.
   std::vector<double> numbers(std::string_view key, std::vector<double> fallback);
   /// The map under `key`, added empty if absent.

@@ -29,6 +29,14 @@ Shape::Shape(std::initializer_list<int64_t> dims) {
   for (int64_t d : dims) dims_[rank_++] = d;
 }
 
+Shape Shape::behind(int64_t size) const {
+  if (rank_ == kMaxRank) throw std::invalid_argument("Shape: rank above 4");
+  Shape result;
+  result.dims_[result.rank_++] = size;
+  for (int i = 0; i < rank_; ++i) result.dims_[result.rank_++] = dims_[i];
+  return result;
+}
+
 int64_t Shape::elements() const {
   int64_t n = 1;
   for (int i = 0; i < rank_; ++i) {

@@ -39,6 +39,9 @@ class Shape {
   int64_t last() const { return dims_[rank_ - 1]; }
   /// Throws ShapeError if there are more than kMaxElements.
   int64_t elements() const;
+  /// The same sizes behind another, as of N samples of this shape. Throws std::invalid_argument
+  /// beyond kMaxRank.
+  Shape behind(int64_t size) const;
   /// The same shape but for one size. REQUIRES: 0 <= axis < rank().
   Shape with(int axis, int64_t size) const {
     Shape result = *this;

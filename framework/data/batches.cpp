@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/storage.h"
+#include "data/batch_records.h"
 #include "data/batches_gather.h"
 #include "data/data_memory.h"
 #include "data/mixup.h"
@@ -163,17 +164,9 @@ Batches::Batches(Context& context, const DatasetInfo& info, const Split& split,
       numbers_(info.numbers),
       device_(context.device()),
       from_files_(split.read != nullptr) {
+  check(info, split);
   const int64_t batch = options.batch;
   const size_t channels = static_cast<size_t>(info.channels);
-  if (batch < 1 || count_ < 1 || count_ > kMostSamples ||
-      sample_.elements() > std::numeric_limits<int32_t>::max() ||
-      (numbers_     ? split.numbers.size()
-       : split.read ? static_cast<size_t>(count_ * sample_.elements())
-                    : split.images.size()) != static_cast<size_t>(count_ * sample_.elements()) ||
-      (numbers_ && options.augment.any()) || split.labels.size() != static_cast<size_t>(count_) ||
-      info.mean.size() != channels || info.stddev.size() != channels) {
-    throw std::logic_error("Batches: the sizes of split, data set and options do not fit");
-  }
   if (options.shuffle && batch > count_) {
     throw ConfigError("a batch of " + std::to_string(batch) + " is larger than the " +
                       std::to_string(count_) + " training samples of " + info.name);
@@ -189,7 +182,8 @@ Batches::Batches(Context& context, const DatasetInfo& info, const Split& split,
     }
   }
   const size_t bytes = static_cast<size_t>(sample_.elements()) * (numbers_ ? sizeof(float) : 1);
-  const size_t all = static_cast<size_t>(count_) * bytes;
+  records_ = std::make_unique<BatchRecords>(info, split, bytes);
+  const size_t all = static_cast<size_t>(count_) * records_->row_bytes();
   if (options.stream == Stream::kMemory || options.stream == Stream::kFiles ||
       (options.stream == Stream::kAuto && 2 * all > free_memory(device_))) {
     stream(context, split, bytes);
@@ -198,6 +192,7 @@ Batches::Batches(Context& context, const DatasetInfo& info, const Split& split,
   } else {
     samples_ = numbers_ ? upload(device_, split.numbers) : upload(device_, split.images);
   }
+  if (!stream_) records_->upload(device_, split);
   labels_ = upload(context.device(), split.labels);
   if (options.augment.contrast) grey_means_ = upload(context.device(), grey_means(sample_, split));
   if (options.augment.mixup > 0.0) {
@@ -205,9 +200,33 @@ Batches::Batches(Context& context, const DatasetInfo& info, const Split& split,
   }
   scale_ = upload(context.device(), scale);
   shift_ = upload(context.device(), shift);
-  if (!info.has_targets()) return;
+  if (!info.has_target_images()) return;
   if (!split.targets) throw std::logic_error("Batches: a split of pairs without targets");
   targets_ = std::make_unique<Batches>(context, info.target_info(), *split.targets, options);
+}
+
+Batches::~Batches() = default;
+Batches::Batches(Batches&&) noexcept = default;
+
+void Batches::check(const DatasetInfo& info, const Split& split) const {
+  const auto count = static_cast<size_t>(count_);
+  const size_t elements = count * static_cast<size_t>(sample_.elements());
+  const auto channels = static_cast<size_t>(info.channels);
+  bool fits = options_.batch >= 1 && count_ >= 1 && count_ <= kMostSamples &&
+              sample_.elements() <= std::numeric_limits<int32_t>::max() &&
+              (split.read || (numbers_ ? split.numbers.size() : split.images.size()) == elements) &&
+              (split.labels.empty() || split.labels.size() == count) &&
+              info.mean.size() == channels && info.stddev.size() == channels;
+  if (numbers_) fits = fits && !split.read && !options_.augment.any();
+  if (!info.records.empty()) fits = fits && options_.augment.mixup == 0.0;
+  if (fits) return;
+  throw std::logic_error("Batches: the sizes of split, data set and options do not fit");
+}
+
+size_t Batches::memory_bytes() const {
+  return (targets_ ? targets_->memory_bytes() : 0) + records_->memory_bytes() +
+         (stream_ ? stream_->device_bytes() : samples_.bytes()) + labels_.bytes() +
+         grey_means_.bytes() + shares_.bytes() + scale_.bytes() + shift_.bytes();
 }
 
 SampleOrder Batches::order() const {
@@ -220,10 +239,12 @@ SampleOrder Batches::order() const {
 
 void Batches::stream(Context& context, const Split& split, size_t bytes) {
   threads_ = from_files_ ? cpu_threads() : std::min(cpu_threads(), kCopyingThreads);
-  const auto fill_row = [order = order(), &split, bytes, numbers = numbers_](
+  const auto fill_row = [order = order(), &split, bytes, numbers = numbers_, &records = *records_](
                             uint64_t step, size_t row, std::byte* to) {
     const uint32_t sample = sample_of(order, step, static_cast<uint32_t>(row)).sample;
-    if (sample < order.count) read_sample(split, numbers, bytes, sample, to);
+    if (sample >= order.count) return;
+    read_sample(split, numbers, bytes, sample, to);
+    records.copy(split, sample, to);
   };
   // An evaluation ends with its epoch.
   const auto end = [order = order()](uint64_t step) {
@@ -231,12 +252,13 @@ void Batches::stream(Context& context, const Split& split, size_t bytes) {
   };
   stream_ = std::make_unique<BatchStream>(
       context,
-      BatchStream::Options{.rows = static_cast<size_t>(options_.batch),
-                           .row_bytes = bytes,
-                           .threads = threads_,
-                           .rows_a_part = from_files_ ? 1 : std::max<size_t>(1, kPartBytes / bytes),
-                           .fill_row = fill_row,
-                           .end = end});
+      BatchStream::Options{
+          .rows = static_cast<size_t>(options_.batch),
+          .row_bytes = records_->row_bytes(),
+          .threads = threads_,
+          .rows_a_part = from_files_ ? 1 : std::max<size_t>(1, kPartBytes / records_->row_bytes()),
+          .fill_row = fill_row,
+          .end = end});
 }
 
 std::string Batches::whereabouts() const {
@@ -245,19 +267,34 @@ std::string Batches::whereabouts() const {
          std::to_string(threads_) + (threads_ == 1 ? " thread" : " threads");
 }
 
-void Batches::gather(Context& context, const uint64_t* step, const BatchTensors& to,
+void Batches::gather(Context& context, const uint64_t* step, const FieldTensors& to,
                      bool step_rests) const {
-  if (to.targets) {
-    if (!targets_) throw std::logic_error("Batches::gather: there are no targets");
-    targets_->gather(context, step, {.images = to.targets}, step_rests);
+  Tensor images, labels, rows;
+  for (const auto& [name, tensor] : to) {
+    if (name == kImagesField) {
+      images = tensor;
+    } else if (name == kLabelsField && labels_.bytes() > 0) {
+      labels = tensor;
+    } else if (name == kRowsField) {
+      rows = tensor;
+    } else if (name == kTargetsField && targets_) {
+      targets_->gather_images(context, step, tensor, {}, {}, step_rests);
+    } else if (!records_->has(name)) {
+      throw std::logic_error("Batches::gather: the samples have no field '" + name + "'");
+    }
   }
-  const Tensor &x = to.images, &labels = to.labels;
+  records_->gather(context, step, order(), stream_.get(), to);
+  gather_images(context, step, images, labels, rows, step_rests);
+}
+
+void Batches::gather_images(Context& context, const uint64_t* step, const Tensor& x,
+                            const Tensor& labels, const Tensor& rows, bool step_rests) const {
   const Shape shape{options_.batch, sample_[0], sample_[1], sample_[2]};
   const bool storable = x.desc.dtype == DType::kFloat32 || x.desc.dtype == DType::kBFloat16;
   const bool single = labels.desc == labels_desc(options_.batch) && options_.augment.mixup == 0.0;
   if (x.shape() != shape || !storable ||
       (labels && !single && labels.desc != labels_desc(options_.batch, true)) ||
-      (to.rows && to.rows.desc != rows_desc(options_.batch))) {
+      (rows && rows.desc != rows_desc(options_.batch))) {
     throw std::logic_error("Batches::gather: expected x of " + shape.to_string() +
                            " float32 or bfloat16 and as many int32 labels, mixed for mixup, got " +
                            x.desc.to_string() + " and " + labels.desc.to_string());
@@ -268,6 +305,7 @@ void Batches::gather(Context& context, const uint64_t* step, const BatchTensors&
       .samples = static_cast<const uint8_t*>(stream_ ? stream_->slots() : samples_.data()),
       .numbers = numbers_,
       .slot_bytes = stream_ ? stream_->slot_bytes() : 0,
+      .row_bytes = records_->row_bytes(),
       .grey_means = static_cast<const uint32_t*>(grey_means_.data()),
       .shares = static_cast<const uint32_t*>(shares_.data()),
       .sample_labels = static_cast<const int32_t*>(labels_.data()),
@@ -276,7 +314,7 @@ void Batches::gather(Context& context, const uint64_t* step, const BatchTensors&
       .x = x.memory,
       .labels = labels ? labels.data<int32_t>() : nullptr,
       .mixed_labels = labels && labels.shape().rank() == 2,
-      .rows = to.rows ? to.rows.data<int32_t>() : nullptr,
+      .rows = rows ? rows.data<int32_t>() : nullptr,
       .order = order(),
       .channels = static_cast<uint32_t>(sample_[0]),
       .pixels = static_cast<uint32_t>(sample_[1] * sample_[2]),

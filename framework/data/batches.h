@@ -1,6 +1,7 @@
 // Batches of a split: gathered, augmented and normalised where the network runs, by one kernel that
-// finds its samples from the step number. They lie as bytes (or numbers) in that device's memory: all
-// of the split, or, streamed, the next few batches (data/batch_stream.h).
+// finds its samples from the step number, and where there are records (core/field.h) another for
+// them. They lie as bytes (or numbers) in that device's memory: all of the split, or, streamed, the
+// next few batches (data/batch_stream.h).
 #pragma once
 
 #include <cstdint>
@@ -25,30 +26,22 @@ struct BatchOptions {
   Stream stream = Stream::kNever;
 };
 
-/// Where a batch is gathered: float32 or bfloat16 (the float32 values rounded once more), {batch,
-/// channels, height, width} in either layout; labels are labels_desc(batch), or mixed (mixup needs
-/// that); rows are rows_desc(batch). What nobody reads is falsy.
-struct BatchTensors {
-  Tensor images, labels = {}, rows = {};
-  Tensor targets = {};  // of DatasetInfo::target's sizes
-};
-
+class BatchRecords;
 struct SampleOrder;
 
 class Batches {
  public:
-  /// Copies the split to the context's device, or begins to stream it. Throws ConfigError if
-  /// `shuffle` is set and a batch is larger than the split, and what split.read throws. REQUIRES:
-  /// split.count > 0; context outlives this, and the split too if it is streamed.
+  /// Copies the split to the context's device, or begins to stream it; labels lie there in any
+  /// case. Throws ConfigError if `shuffle` is set and a batch is larger than the split, and what
+  /// split.read throws. REQUIRES: split.count > 0; no mixup with records; context outlives this,
+  /// and the split too if it is streamed.
   Batches(Context& context, const DatasetInfo& info, const Split& split,
           const BatchOptions& options);
+  ~Batches();
+  Batches(Batches&&) noexcept;
 
   /// Of the device.
-  size_t memory_bytes() const {
-    return (targets_ ? targets_->memory_bytes() : 0) +
-           (stream_ ? stream_->device_bytes() : samples_.bytes()) + labels_.bytes() +
-           grey_means_.bytes() + shares_.bytes() + scale_.bytes() + shift_.bytes();
-  }
+  size_t memory_bytes() const;
   bool is_streamed() const { return stream_ != nullptr; }
   /// "on the GPU", "streamed from files by 8 threads"
   std::string whereabouts() const;
@@ -79,15 +72,24 @@ class Batches {
   /// With mixup x[r] becomes fma(s, x[r], (1 - s) * x[r - 1]) before it is rounded, with x[-1] the
   /// last row's and one share s a step, drawn from the seed and the step. Rows past the end of the
   /// split get x = 0 and -1 as label and in `rows`. If streamed and s is not the batch that was
-  /// staged, x is NaN. A target is gathered as its image is, flipped where that is, and not
-  /// normalised: byte / 255. REQUIRES: context is the constructor's; all of `to` is on its device.
-  /// `step_rests`: nothing that is queued around it writes *step.
-  void gather(Context& context, const uint64_t* step, const BatchTensors& to,
+  /// staged, x is NaN. A target of image pairs is gathered as its image is, flipped where that is,
+  /// and not normalised: byte / 255. A record is the sample's, bit for bit; rows past the end hold
+  /// 0 or the class -1, and those of a batch that is not there NaN or -1.
+  ///
+  /// `to` are fields by their names, as fields_of() has them: images (always), image pairs' targets
+  /// and records of numbers float32 or bfloat16 (the float32 values rounded once more), images in
+  /// either layout and records in rows; labels are labels_desc(batch), or mixed (mixup needs that).
+  /// REQUIRES: context is the constructor's; all of `to` is on its device. `step_rests`: nothing
+  /// that is queued around it writes *step.
+  void gather(Context& context, const uint64_t* step, const FieldTensors& to,
               bool step_rests = false) const;
 
  private:
   SampleOrder order() const;
+  void check(const DatasetInfo& info, const Split& split) const;
   void stream(Context& context, const Split& split, size_t sample_bytes);
+  void gather_images(Context& context, const uint64_t* step, const Tensor& x, const Tensor& labels,
+                     const Tensor& rows, bool step_rests) const;
 
   BatchOptions options_;
   Shape sample_;  // channels, height, width
@@ -96,9 +98,10 @@ class Batches {
   bool numbers_ = false;
   Device device_;
   bool from_files_ = false;
-  int threads_ = 0;                      // of the stream
-  Buffer samples_;                       // bytes of images, or float32 numbers
-  std::unique_ptr<BatchStream> stream_;  // instead of samples_
+  int threads_ = 0;  // of the stream
+  Buffer samples_;   // bytes of images, or float32 numbers
+  std::unique_ptr<BatchRecords> records_;
+  std::unique_ptr<BatchStream> stream_;  // instead of samples_ and those of the records
   Buffer labels_;
   Buffer grey_means_;  // uint32 a sample, where augment.contrast asks for them
   Buffer shares_;      // mixup_shares(), where augment.mixup asks for them

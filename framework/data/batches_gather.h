@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
+#include "core/bfloat16.h"
 #include "core/labels.h"
 #include "data/augment_pixels.h"
 #include "data/batch_stream.h"
@@ -31,10 +33,11 @@ struct GatherProblem {
   bool step_rests;         // while the kernels before the gather run, as `samples` do
   const uint8_t* samples;  // bytes of images, or float32 numbers
   bool numbers;
-  size_t slot_bytes;           // samples are the slots of a BatchStream; 0: all samples
-  const uint32_t* grey_means;  // of each image, in units of 2^-16; for augment.contrast only
-  const uint32_t* shares;      // mixup_shares(), for augment.mixup only
-  const int32_t* sample_labels;
+  size_t slot_bytes;             // samples are the slots of a BatchStream; 0: all samples
+  size_t row_bytes;              // from a row of a slot to the next
+  const uint32_t* grey_means;    // of each image, in units of 2^-16; for augment.contrast only
+  const uint32_t* shares;        // mixup_shares(), for augment.mixup only
+  const int32_t* sample_labels;  // nullptr: samples have none
   const float* scale;
   const float* shift;
   void* x;
@@ -85,7 +88,7 @@ DUET_HOST_DEVICE inline GatherRow gather_row(const GatherProblem& p, uint64_t st
   if (p.slot_bytes == 0) {
     found.bytes = p.samples + found.place.sample * bytes;
   } else if (const uint8_t* rows = staged_rows(p.samples, p.slot_bytes, step)) {
-    found.bytes = rows + row * bytes;
+    found.bytes = rows + row * p.row_bytes;
   } else {
     found.blank = NAN;
   }
@@ -117,7 +120,8 @@ struct GatherLabel {
 /// Of a row with sample `sample`.
 DUET_HOST_DEVICE inline GatherLabel label_of(const GatherProblem& p, uint64_t step, uint32_t row,
                                              uint32_t sample) {
-  const int32_t label = sample < p.order.count ? p.sample_labels[sample] : -1;
+  int32_t label = sample < p.order.count ? 0 : -1;
+  if (label == 0 && p.sample_labels) label = p.sample_labels[sample];
   GatherLabel all = {label, label, 0};
   if (!p.mixed_labels) return all;
   const uint32_t share = own_share(p, step);
@@ -156,7 +160,60 @@ DUET_HOST_DEVICE inline int64_t drawn_pixel(const GatherProblem& p, const Augmen
                          static_cast<int32_t>(p.width), static_cast<int32_t>(c), y, x);
 }
 
+/// The gather of records (core/field.h): words of 4 bytes, float32 or int32, from where they lie to
+/// the rows of a batch.
+struct GatherRecord {
+  const uint32_t* samples;  // all samples; nullptr: in the rows of a BatchStream
+  size_t offset;            // in such a row, in bytes
+  void* to;                 // words, or bfloat16 of float32
+  bool to_bfloat16;
+  uint32_t words;       // of a sample
+  uint32_t past_end;    // the word of rows that pad
+  uint32_t not_staged;  // the word where the batch is not there
+};
+
+struct RecordsProblem {
+  static constexpr uint32_t kMost = 8;
+
+  const uint64_t* step;
+  const uint8_t* slots;  // of the BatchStream
+  size_t slot_bytes, row_bytes;
+  SampleOrder order;
+  uint32_t count;
+  GatherRecord records[kMost];
+};
+
+/// A row's words of a record.
+struct RecordRow {
+  const uint32_t* words;  // nullptr: all are `blank`
+  uint32_t blank;
+};
+
+/// Of row `row`, whose sample is `sample`.
+DUET_HOST_DEVICE inline RecordRow record_row(const RecordsProblem& p, const GatherRecord& record,
+                                             uint64_t step, uint32_t row, uint32_t sample) {
+  if (sample >= p.order.count) return {nullptr, record.past_end};
+  if (record.samples) return {record.samples + size_t{sample} * record.words, 0};
+  const uint8_t* const rows = staged_rows(p.slots, p.slot_bytes, step);
+  if (!rows) return {nullptr, record.not_staged};
+  return {reinterpret_cast<const uint32_t*>(rows + row * p.row_bytes + record.offset), 0};
+}
+
+DUET_HOST_DEVICE inline void write_word(const GatherRecord& record, uint32_t row, uint32_t i,
+                                        const RecordRow& from) {
+  const uint32_t word = from.words ? from.words[i] : from.blank;
+  const size_t place = size_t{row} * record.words + i;
+  if (!record.to_bfloat16) {
+    static_cast<uint32_t*>(record.to)[place] = word;
+    return;
+  }
+  float number;
+  std::memcpy(&number, &word, sizeof number);
+  static_cast<bfloat16*>(record.to)[place] = bfloat16(number);
+}
+
 /// In batches_custom.cu; only in a build with CUDA.
 void gather_on_gpu(const GatherProblem& problem, DType dtype, Layout layout, CUstream_st* stream);
+void gather_records_on_gpu(const RecordsProblem& problem, CUstream_st* stream);
 
 }  // namespace duet

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <stdexcept>
 
@@ -38,9 +39,10 @@ std::optional<float> finite_number(std::string_view text) {
 
 class CsvReader {
  public:
-  CsvReader(const std::filesystem::path& file, const CsvRules& rules) : file_(file), rules_(rules) {
-    if (!rules.header) set_label_number();
-  }
+  /// With `features` those alone are read, as by read_csv_features().
+  CsvReader(const std::filesystem::path& file, const CsvRules& rules,
+            const std::vector<std::string>* features = nullptr)
+      : file_(file), rules_(rules), features_(features) {}
 
   void take(const TextLine& line) {
     if (trimmed(line.text).empty()) return;
@@ -50,82 +52,157 @@ class CsvReader {
     } catch (const std::invalid_argument& error) {
       line.fail(error.what());
     }
-    const auto expected = static_cast<size_t>(rules_.features) + 1;
-    if (fields.size() != expected) {
-      line.fail(
-          "expected " + std::to_string(expected) + " columns (" + std::to_string(rules_.features) +
-          " numbers, as data.features says, and a label), "
-          "found " +
-          std::to_string(fields.size()) + (fields.size() == 1 ? "; is data.delimiter right?" : ""));
+    if (columns_ == 0) {
+      set_columns(line, fields);
+      if (rules_.header) return;
     }
-    if (rules_.header && names_.empty()) return set_names(line, std::move(fields));
+    check_count(line, fields.size());
     add_row(line, fields);
   }
 
   CsvTable table;
 
  private:
-  void set_label_number() {
-    const char* end = rules_.label.data() + rules_.label.size();
-    const auto [parsed, error] = std::from_chars(rules_.label.data(), end, label_);
-    if (error == std::errc() && parsed == end && label_ <= static_cast<size_t>(rules_.features)) {
-      return;
-    }
-    throw DataError(file_.string() +
-                    ": without a header data.label is a column's number, from 0 "
-                    "to " +
-                    std::to_string(rules_.features) + ", not '" + printable(rules_.label) + "'");
+  static constexpr size_t kSeveral = ~size_t{0}, kMostMistakes = 5;
+
+  static std::string counted(size_t count, const std::string& one) {
+    return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
   }
 
-  void set_names(const TextLine& line, std::vector<std::string> names) {
-    for (std::string& name : names) name = std::string(trimmed(name));
-    label_ =
-        static_cast<size_t>(std::find(names.begin(), names.end(), rules_.label) - names.begin());
-    if (label_ == names.size()) {
-      line.fail("no column is called '" + printable(rules_.label) + "'" +
-                did_you_mean(rules_.label, names) +
-                "; data.label names that of the label, and with data.header: false its number");
-    }
-    if (std::count(names.begin(), names.end(), rules_.label) > 1) {
-      line.fail("more than one column is called '" + printable(rules_.label) +
-                "'; give the label's a name of its own, and take the others out");
-    }
-    names_ = names;
-    names.erase(names.begin() + static_cast<int64_t>(label_));
-    table.columns = std::move(names);
+  void check_count(const TextLine& line, size_t found) const {
+    if (found == columns_) return;
+    std::vector<std::string> parts = {std::to_string(rules_.features) +
+                                      " numbers, as data.features says"};
+    if (rules_.label) parts.push_back("a label");
+    if (!rules_.targets.empty()) parts.push_back(counted(rules_.targets.size(), "target"));
+    const std::string last = parts.size() > 1 ? ", and " + parts.back() : "";
+    if (parts.size() > 1) parts.pop_back();
+    line.fail("expected " + counted(columns_, "column") +
+              (features_ ? "" : " (" + join(parts) + last + ")") + ", found " +
+              std::to_string(found) + (found == 1 ? "; is data.delimiter right?" : ""));
   }
+
+  // From the first line, which has the names if there is a header.
+  void set_columns(const TextLine& line, const std::vector<std::string>& first) {
+    columns_ = rules_.columns();
+    if (features_ && (!features_->empty() || first.size() == feature_count())) {
+      columns_ = first.size();
+    }
+    check_count(line, first.size());
+    for (size_t i = 0; rules_.header && i < first.size(); ++i) {
+      const std::string& name = names_.emplace_back(trimmed(first[i]));
+      const auto [found, is_first] = numbers_.emplace(name, i);
+      if (!is_first) found->second = kSeveral;
+    }
+    if (features_ && !features_->empty()) {
+      for (const std::string& name : *features_) add_place(name, "data.features", &places_);
+    } else {
+      set_other_places();
+    }
+    if (!mistakes_.empty()) line.fail(join(mistakes_, "; "));
+  }
+
+  // Of all columns: the features are those that nothing names.
+  void set_other_places() {
+    std::vector<size_t> label;
+    const bool has_others = !features_ || columns_ != feature_count();
+    if (has_others && rules_.label) add_place(*rules_.label, "data.label", &label);
+    if (!label.empty()) label_ = label[0];
+    for (size_t i = 0; has_others && i < rules_.targets.size(); ++i) {
+      add_place(rules_.targets[i], "data.targets", &targets_);
+    }
+    std::vector<bool> named(columns_);
+    if (label_) named[*label_] = true;
+    for (const size_t target : targets_) named[target] = true;
+    for (size_t i = 0; i < columns_; ++i) {
+      if (named[i]) continue;
+      places_.push_back(i);
+      if (rules_.header) table.columns.push_back(names_[i]);
+    }
+    if (!features_) return;
+    label_.reset();
+    targets_.clear();
+  }
+
+  // Adds the place of the column `name`, which `key` names, to `places`.
+  void add_place(const std::string& name, const std::string& key, std::vector<size_t>* places) {
+    if (!rules_.header) return places->push_back(static_cast<size_t>(*parse_integer(name)));
+    const auto found = numbers_.find(name);
+    const std::string quoted = "'" + printable(name) + "'";
+    if (found != numbers_.end() && found->second != kSeveral) {
+      return places->push_back(found->second);
+    }
+    if (mistakes_.size() == kMostMistakes) return;
+    if (found != numbers_.end()) {
+      mistakes_.push_back("more than one column is called " + quoted + ", which " + key +
+                          " names; give each a name of its own");
+    } else if (key == "data.features") {
+      mistakes_.push_back("no column is called " + quoted + ", as one of the training data is" +
+                          did_you_mean(name, names_));
+    } else {
+      mistakes_.push_back("no column is called " + quoted + did_you_mean(name, names_) + "; " +
+                          key + " names it, and with data.header: false its number");
+    }
+  }
+
+  size_t feature_count() const { return static_cast<size_t>(rules_.features); }
 
   std::string column_text(size_t i) const {
     return "column " + std::to_string(i + 1) +
            (names_.empty() ? "" : " ('" + printable(names_[i]) + "')");
   }
 
+  // Adds the numbers in these columns to `to`; the first column that holds none, if there is one.
+  std::optional<size_t> add_numbers(const std::vector<std::string>& fields,
+                                    const std::vector<size_t>& columns, std::vector<float>* to) {
+    make_room(*to, columns.size(), file_.string());
+    for (const size_t i : columns) {
+      const std::optional<float> number = finite_number(fields[i]);
+      if (!number) return i;
+      to->push_back(*number);
+    }
+    return {};
+  }
+
   void add_row(const TextLine& line, const std::vector<std::string>& fields) {
-    make_room(table.numbers, fields.size(), file_.string());
-    const size_t before = table.numbers.size();
-    for (size_t i = 0; i < fields.size(); ++i) {
-      const bool is_label = i == label_;
-      const std::optional<float> number = is_label ? 0.0f : finite_number(fields[i]);
-      if (!is_label && number) table.numbers.push_back(*number);
-      const bool is_blank = trimmed(fields[i]).empty();
-      if (number && !(is_label && is_blank)) continue;
-      const std::string what = column_text(i) + ": expected " +
-                               (is_label ? "a label" : "a finite number") + ", found " +
-                               (is_blank ? "nothing" : "'" + printable(fields[i]) + "'");
-      if (!rules_.skip) line.fail(what + "; data.on_error: skip leaves such rows out");
-      table.numbers.resize(before);
-      table.skipped.push_back("line " + std::to_string(line.number) + ", " + what);
+    const size_t before = table.numbers.size(), targets_before = table.targets.size();
+    std::optional<size_t> wrong = add_numbers(fields, places_, &table.numbers);
+    if (!wrong) wrong = add_numbers(fields, targets_, &table.targets);
+    if (!wrong && label_ && trimmed(fields[*label_]).empty()) wrong = label_;
+    if (!wrong) {
+      if (label_) table.labels.emplace_back(trimmed(fields[*label_]));
+      table.lines.push_back(line.number);
       return;
     }
-    table.labels.emplace_back(trimmed(fields[label_]));
-    table.lines.push_back(line.number);
+    const std::string what =
+        column_text(*wrong) + ": expected " + (wrong == label_ ? "a label" : "a finite number") +
+        ", found " +
+        (trimmed(fields[*wrong]).empty() ? "nothing" : "'" + printable(fields[*wrong]) + "'");
+    if (!rules_.skip || features_) {
+      line.fail(what + (features_ ? "" : "; data.on_error: skip leaves such rows out"));
+    }
+    table.numbers.resize(before);
+    table.targets.resize(targets_before);
+    table.skipped.push_back("line " + std::to_string(line.number) + ", " + what);
   }
 
   const std::filesystem::path& file_;
   const CsvRules& rules_;
-  std::vector<std::string> names_;  // of the columns, once the header was read
-  size_t label_ = 0;                // which column
+  const std::vector<std::string>* const features_;
+  size_t columns_ = 0;                     // of a row; 0 before the first line
+  std::vector<std::string> names_;         // of the columns, if there is a header
+  std::map<std::string, size_t> numbers_;  // of the columns by their names, or kSeveral
+  std::vector<std::string> mistakes_;
+  std::vector<size_t> places_, targets_;  // which columns
+  std::optional<size_t> label_;
 };
+
+CsvTable read_table(const std::filesystem::path& file, CsvReader&& reader) {
+  read_lines(file, [&](const TextLine& line) { reader.take(line); });
+  if (!reader.table.lines.empty()) return std::move(reader.table);
+  throw DataError(file.string() + ": holds no rows" +
+                  (reader.table.skipped.empty() ? "" : " that can be read"));
+}
 
 }  // namespace
 
@@ -165,13 +242,12 @@ std::vector<std::string> csv_fields(std::string_view line, char delimiter) {
 }
 
 CsvTable read_csv(const std::filesystem::path& file, const CsvRules& rules) {
-  CsvReader reader(file, rules);
-  read_lines(file, [&](const TextLine& line) { reader.take(line); });
-  if (reader.table.labels.empty()) {
-    throw DataError(file.string() + ": holds no rows" +
-                    (reader.table.skipped.empty() ? "" : " that can be read"));
-  }
-  return std::move(reader.table);
+  return read_table(file, CsvReader(file, rules));
+}
+
+CsvTable read_csv_features(const std::filesystem::path& file, const CsvRules& rules,
+                           const std::vector<std::string>& features) {
+  return read_table(file, CsvReader(file, rules, &features));
 }
 
 }  // namespace duet

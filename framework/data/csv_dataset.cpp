@@ -1,10 +1,13 @@
-// csv: rows of numbers, and a label in one column.
+// csv: rows of numbers, and in columns of their own a label, targets or both. Targets are numbers
+// that are taken as they stand: the field `targets`, a record of one for each column.
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <set>
 
 #include "core/error.h"
 #include "core/printable.h"
+#include "core/utf8.h"
 #include "data/csv.h"
 #include "data/dataset_file.h"
 #include "data/dataset_types.h"
@@ -22,13 +25,13 @@ struct CsvKeys {
   ValidationSplit split;
 };
 
-// Whole numbers below the number of classes are the classes; other labels are names.
-bool is_number(const std::string& label, int64_t classes) {
+// True of "0" to "limit - 1". Such labels are the numbers of their classes; others are names.
+bool is_number(const std::string& text, int64_t limit) {
   int64_t number = -1;
-  const char* end = label.data() + label.size();
-  const auto [parsed, error] = std::from_chars(label.data(), end, number);
-  return error == std::errc() && parsed == end && number >= 0 && number < classes &&
-         label == std::to_string(number);
+  const char* end = text.data() + text.size();
+  const auto [parsed, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && parsed == end && number >= 0 && number < limit &&
+         text == std::to_string(number);
 }
 
 // The first row whose label is one too many: no number where others are, or a name beyond `classes` of
@@ -69,7 +72,11 @@ std::vector<std::string> names_of(const fs::path& file, const CsvTable& table, i
 }
 
 Split split_of(const fs::path& file, CsvTable table, const std::vector<std::string>& names) {
-  Split split{static_cast<int64_t>(table.labels.size()), {}, {}, std::move(table.numbers)};
+  Split split{static_cast<int64_t>(table.lines.size()), {}, {}, std::move(table.numbers)};
+  if (!table.targets.empty()) {
+    std::vector<uint32_t>& words = split.records.emplace_back();
+    for (const float target : table.targets) words.push_back(std::bit_cast<uint32_t>(target));
+  }
   const std::set<std::string> known(names.begin(), names.end());
   for (size_t i = 0; i < table.labels.size(); ++i) {
     const auto found = std::find(names.begin(), names.end(), table.labels[i]);
@@ -89,10 +96,20 @@ void check_columns(const fs::path& file, const std::vector<std::string>& columns
   const auto [found, expected] =
       std::mismatch(columns.begin(), columns.end(), of_training.begin(), of_training.end());
   if (found == columns.end()) return;
-  throw DataError(file.string() +
-                  ": its columns are not those of the training data: where those have '" +
-                  printable(*expected) + "', it has '" + printable(*found) +
-                  "'; give it the same columns in the same order (the label's may stand anywhere)");
+  throw DataError(
+      file.string() + ": its columns are not those of the training data: where those have '" +
+      printable(*expected) + "', it has '" + printable(*found) +
+      "'; give it the same columns in the same order (those of the label and of targets "
+      "may stand anywhere)");
+}
+
+// The names by which a file to predict from is read, if they can be: each is another, and
+// checkpoints can hold it.
+std::vector<std::string> names_to_find(const std::vector<std::string>& columns) {
+  const std::set<std::string> names(columns.begin(), columns.end());
+  const bool found =
+      names.size() == columns.size() && std::all_of(names.begin(), names.end(), is_utf8);
+  return found ? columns : std::vector<std::string>();
 }
 
 Dataset load(const DatasetInfo& info, const CsvKeys& keys, const fs::path& data_dir) {
@@ -109,7 +126,7 @@ Dataset load(const DatasetInfo& info, const CsvKeys& keys, const fs::path& data_
                               " rows are left out; the first: " + table.skipped[0]);
       for (const std::string& row : table.skipped) data.left_out.add(file.string() + ": " + row);
     }
-    if (i == 0) data.class_names = names_of(file, table, info.classes);
+    if (i == 0 && info.classes > 0) data.class_names = names_of(file, table, info.classes);
     return split_of(file, std::move(table), data.class_names);
   };
   data.train = read(0, plain_or_packed(folder / keys.files[0]));
@@ -118,7 +135,50 @@ Dataset load(const DatasetInfo& info, const CsvKeys& keys, const fs::path& data_
   } else {
     hold_out(data, keys.split);
   }
+  data.columns = names_to_find(columns);
   return data;
+}
+
+// Reads which columns the label and the targets are in.
+void read_columns(ConfigReader& reader, CsvRules& rules) {
+  if (reader.has("targets")) rules.targets = reader.texts("targets", "the name of a column");
+  const bool labelled = !reader.has("targets") || reader.has("label") || reader.has("classes");
+  rules.label.reset();
+  if (labelled) {
+    const int64_t last = rules.features + std::ssize(rules.targets);
+    rules.label = reader.text("label", rules.header ? "label" : std::to_string(last));
+  }
+  for (const char* key : {"label", "targets"}) reader.raw(key);
+  std::vector<std::pair<const char*, std::string>> named;
+  if (rules.label) named.emplace_back("label", *rules.label);
+  for (const std::string& target : rules.targets) named.emplace_back("targets", target);
+  std::set<std::string> names;
+  for (const auto& [key, name] : named) {
+    const std::string text = "'" + printable(name) + "'";
+    if (!is_utf8(name)) {
+      reader.error(key, text + " is not UTF-8");
+    } else if (!rules.header && !is_number(name, std::ssize(named) + rules.features)) {
+      reader.error(key, "without a header data." + std::string(key) +
+                            " is a column's number, from 0 to " +
+                            std::to_string(rules.columns() - 1) + ", not " + text);
+    } else if (!names.insert(name).second) {
+      reader.error(key, text +
+                            (rules.label == name ? " is the column of the label (data.label)"
+                                                 : " is named twice") +
+                            "; a column is the label or one target");
+    }
+  }
+}
+
+SampleRows read_rows(const fs::path& file, CsvRules rules,
+                     const std::vector<std::string>& columns) {
+  CsvTable table =
+      read_csv_features(file, rules, rules.header ? columns : std::vector<std::string>());
+  SampleRows rows{{}, std::move(table.numbers)};
+  for (const int64_t line : table.lines) {
+    rows.names.push_back(file.string() + ":" + std::to_string(line));
+  }
+  return rows;
 }
 
 DatasetLoader read_csv_dataset(ConfigReader& reader) {
@@ -135,20 +195,32 @@ DatasetLoader read_csv_dataset(ConfigReader& reader) {
   CsvRules& rules = keys.rules;
   rules.features = reader.integer("features", {}, 1, 1 << 20);
   rules.header = reader.flag("header", true);
-  rules.label = reader.text("label", rules.header ? "label" : std::to_string(rules.features));
+  read_columns(reader, rules);
   const std::string delimiter = reader.choice("delimiter", {"comma", "semicolon", "tab"}, "comma");
   rules.delimiter = delimiter == "comma" ? ',' : delimiter == "tab" ? '\t' : ';';
   rules.skip = reader.choice("on_error", {"stop", "skip"}, "stop") == "skip";
-  DatasetInfo info{"csv", rules.features, 1, 1, reader.integer("classes", {}, 2, 1 << 20)};
+  DatasetInfo info{"csv", rules.features, 1, 1};
+  if (rules.label) info.classes = reader.integer("classes", {}, 2, 1 << 20);
+  reader.raw("classes");
   info.numbers = true;
-  return {info, [info, keys](const fs::path& data_dir) { return load(info, keys, data_dir); }};
+  if (const int64_t count = std::ssize(rules.targets); count > 0) {
+    info.records = {{std::string(kTargetsField), FieldKind::kNumbers, {count}, 0, rules.targets}};
+  }
+  return {.info = info,
+          .load = [info, keys](const fs::path& data_dir) { return load(info, keys, data_dir); },
+          .read_rows =
+              [rules](const fs::path& file, const std::vector<std::string>& columns) {
+                return read_rows(file, rules, columns);
+              }};
 }
 
 }  // namespace
 
 const DatasetType& csv_type() {
   static const DatasetType type = {.name = "csv",
-                                   .summary = "your own rows of numbers with a label, in CSV files",
+                                   .summary =
+                                       "your own rows of numbers with a label or targets, in "
+                                       "CSV files",
                                    .read = read_csv_dataset,
                                    .keys_name_files = true};
   return type;

@@ -85,14 +85,20 @@ Stream stream_of(std::string_view name) {
   return name == "files" ? Stream::kFiles : Stream::kAuto;
 }
 
-DatasetInfo DatasetInfo::target_info() const {
+DatasetInfo DatasetInfo::inputs_alone() const {
   DatasetInfo info = *this;
+  info.target = {};
+  info.records = {};
+  return info;
+}
+
+DatasetInfo DatasetInfo::target_info() const {
+  DatasetInfo info = inputs_alone();
   info.channels = target.channels;
   info.height = target.height;
   info.width = target.width;
   info.mean.assign(static_cast<size_t>(target.channels), 0.0);
   info.stddev.assign(static_cast<size_t>(target.channels), 1.0);
-  info.target = {};
   return info;
 }
 
@@ -103,11 +109,12 @@ std::vector<BatchField> fields_of(const DatasetInfo& info, int64_t batch, bool m
     std::erase_if(fields,
                   [](const BatchField& field) { return field.kind == FieldKind::kClasses; });
   }
-  if (info.has_targets()) {
+  if (info.has_target_images()) {
     const auto& [channels, height, width] = info.target;
     fields.push_back(
         {std::string(kTargetsField), FieldKind::kImages, {{batch, channels, height, width}}});
   }
+  for (const RecordField& record : info.records) fields.push_back(record.of_batch(batch));
   return fields;
 }
 
@@ -145,6 +152,8 @@ Split selected(const Split& split, const std::vector<int64_t>& samples) {
   append(split.labels, some.labels);
   append(split.numbers, some.numbers);
   append(split.facts, some.facts);
+  some.records.resize(split.records.size());
+  for (size_t i = 0; i < split.records.size(); ++i) append(split.records[i], some.records[i]);
   if (split.targets) {
     some.targets = std::make_shared<const Split>(selected(*split.targets, samples));
   }

@@ -1,5 +1,5 @@
-// Data sets of labelled images, of labelled numbers, or of pairs of images, in host memory; images
-// in files of their own may also stay there. data/batches.h makes batches of them.
+// Data sets of images, of numbers, or of pairs of images, with labels and other fields, in host
+// memory; images in files of their own may also stay there. data/batches.h makes batches of them.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ struct ImageFacts {
 struct Split {
   int64_t count = 0;
   std::vector<uint8_t> images;  // count x channels x height x width, row-major
-  std::vector<int32_t> labels;  // count, each in [0, classes); all 0 without classes
+  std::vector<int32_t> labels;  // count, each in [0, classes); none of samples without labels
   std::vector<float> numbers;   // instead of images, of the same sizes (DatasetInfo::numbers)
   /// Instead of images: writes those of one sample, in any thread. Throws DataError where its file
   /// cannot be read, or holds another image than when the data set was loaded.
@@ -36,6 +36,8 @@ struct Split {
   /// The targets of pairs: sample n is the picture that a network should make of image n. Null for
   /// other data sets. Sizes are DatasetInfo::target's.
   std::shared_ptr<const Split> targets = {};
+  /// Of DatasetInfo::records: of each all its samples', as words of float32 or int32.
+  std::vector<std::vector<uint32_t>> records = {};
 };
 /// These samples, in this order.
 Split selected(const Split& split, const std::vector<int64_t>& samples);
@@ -64,14 +66,21 @@ struct DatasetInfo {
   bool numbers = false;
   Stream stream = Stream::kNever;
   Augment augment = {};  // of the training images
-  /// The size of a target of image pairs; 0 for other data sets. A batch holds targets as byte / 255.
+  /// The size of a target of image pairs; 0 for other data sets. A batch holds such targets as
+  /// byte / 255.
   struct Sizes {
     int64_t channels = 0, height = 0, width = 0;
   } target = {};
+  /// Fields beside images, labels and the targets of image pairs.
+  std::vector<RecordField> records = {};
+  /// Of numbers: a name for each, by which a table has them; may be empty.
+  std::vector<std::string> columns = {};
 
-  bool has_targets() const { return target.channels > 0; }
-  /// The targets as a data set by themselves.
+  bool has_target_images() const { return target.channels > 0; }
+  /// The targets of image pairs as a data set by themselves.
   DatasetInfo target_info() const;
+  /// The images, or numbers, as a data set by themselves.
+  DatasetInfo inputs_alone() const;
 };
 /// Returns the fields that a batch of this data set provides. Set `mixed_labels` for a training with
 /// mixup.
@@ -101,6 +110,12 @@ struct Dataset : DatasetInfo {
   LeftOut left_out = {};              // of both splits
 };
 
+/// Samples of numbers without labels.
+struct SampleRows {
+  std::vector<std::string> names;  // "FILE:LINE"
+  std::vector<float> numbers;
+};
+
 /// A data set whose keys have been read, not yet loaded.
 struct DatasetLoader {
   DatasetInfo info;
@@ -109,6 +124,11 @@ struct DatasetLoader {
   /// Makes of any picture what it would be in the data set, where that resizes its own, or has
   /// channels of its own; may be empty. Throws DataError.
   std::function<Image(const Image& picture)> fit = {};
+  /// Reads samples of numbers to predict from; may be empty. `columns` are DatasetInfo's. Throws
+  /// DataError.
+  std::function<SampleRows(const std::filesystem::path& file,
+                           const std::vector<std::string>& columns)>
+      read_rows = {};
 };
 
 /// What a data set is read from.

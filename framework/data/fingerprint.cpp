@@ -43,10 +43,14 @@ uint64_t hash_of(const void* data, size_t bytes) {
 std::string fingerprint(const Dataset& dataset) {
   Hash hash;
   for (const Split* split : {&dataset.train, &dataset.validation}) {
-    hash.add(split->labels.data(), split->labels.size() * sizeof split->labels[0]);
+    const std::vector<int32_t> none(split->labels.empty() ? split->count : 0);  // as if all were 0
+    const std::vector<int32_t>& labels = split->labels.empty() ? none : split->labels;
+    hash.add(labels.data(), labels.size() * sizeof labels[0]);
     if (split->facts.empty()) hash.add(split->images.data(), split->images.size());
     for (const ImageFacts& facts : split->facts) hash.add(&facts.hash, sizeof facts.hash);
     if (dataset.numbers) hash.add(split->numbers.data(), split->numbers.size() * sizeof(float));
+    for (const auto& record : split->records)
+      hash.add(record.data(), record.size() * sizeof record[0]);
   }
   return printed("%016llx", static_cast<unsigned long long>(hash.value()));
 }

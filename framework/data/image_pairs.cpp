@@ -118,8 +118,6 @@ Split read_pairs(const fs::path& folder, const PairKeys& keys, uint64_t first, D
   }
   report(unusable, files.size(), keys, data);
   targets->count = split.count;
-  split.labels.assign(static_cast<size_t>(split.count), 0);
-  targets->labels = split.labels;
   split.targets = std::move(targets);
   return split;
 }

@@ -153,7 +153,7 @@ DatasetLoader read_dataset(const DatasetType& type, ConfigReader& reader) {
   } else {
     loader.info.augment =
         read_augment(reader, loader.info.channels, loader.info.height, loader.info.width);
-    if (loader.info.has_targets()) check_augment_of_pairs(reader, loader.info.augment);
+    if (loader.info.has_target_images()) check_augment_of_pairs(reader, loader.info.augment);
   }
   for (const char* key : {"path", "dir", "folder", "root"}) {
     const auto& asked = reader.asked();

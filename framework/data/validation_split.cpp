@@ -58,10 +58,11 @@ void hold_out(Dataset& data, const ValidationSplit& split) {
                     std::to_string(total) + " of them; leave some for the training");
   }
   // One group of all samples, or one a class.
-  std::vector<std::vector<int64_t>> groups(
-      split.stratified && data.classes > 0 ? static_cast<size_t>(data.classes) : size_t{1});
+  const bool by_class = split.stratified && data.classes > 0;
+  std::vector<std::vector<int64_t>> groups(by_class ? static_cast<size_t>(data.classes)
+                                                    : size_t{1});
   for (int64_t i = 0; i < all; ++i) {
-    groups[split.stratified ? static_cast<size_t>(data.train.labels[i]) : 0].push_back(i);
+    groups[by_class ? static_cast<size_t>(data.train.labels[i]) : 0].push_back(i);
   }
   std::vector<int64_t> counts;
   for (const auto& group : groups) counts.push_back(static_cast<int64_t>(group.size()));

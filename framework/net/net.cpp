@@ -31,8 +31,7 @@ bool is_finite(const Tensor& tensor, Device device) {
   return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
 }
 
-const Tensor& tensor_named(const std::map<std::string, Tensor, std::less<>>& tensors,
-                           std::string_view name) {
+const Tensor& tensor_named(const FieldTensors& tensors, std::string_view name) {
   static const Tensor none;
   const auto found = tensors.find(name);
   return found == tensors.end() ? none : found->second;

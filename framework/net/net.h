@@ -101,7 +101,9 @@ class Net {
   bool prepare_aside();
   bool takes_prepared(const Call& call) const;
 
-  /// A field of the batch that a layer reads; falsy if none does.
+  /// The fields of the batch that layers read: what a batch is gathered into.
+  const FieldTensors& fields() const { return fields_; }
+  /// One of them; falsy if no layer reads it.
   const Tensor& field(std::string_view name) const;
   const Tensor& input() const { return field(kImagesField); }
   const Tensor& labels() const { return field(kLabelsField); }
@@ -199,7 +201,7 @@ class Net {
   std::vector<Aside> asides_;
   Buffer step_;  // of infer(): number 0
   std::vector<Node> nodes_;
-  std::map<std::string, Tensor, std::less<>> fields_, field_gradients_;
+  FieldTensors fields_, field_gradients_;
   Tensor output_, output_gradient_, objective_;
   std::vector<Loss> losses_;
   std::vector<const Node*> metrics_;

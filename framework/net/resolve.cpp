@@ -5,6 +5,7 @@
 
 #include "layers/add/add.h"
 #include "layers/layers.h"
+#include "measure/layer_data.h"
 #include "net/choose.h"
 #include "net/fuse.h"
 
@@ -244,9 +245,9 @@ class Resolver {
     std::string origins;
     for (const LayerInput& input : spec.inputs) {
       const InputSource read = source_of(input);
-      const bool rows =
-          input.layer == kField && find_field(input.field)->kind != FieldKind::kImages;
-      if (!rows) origins += (origins.empty() ? "its input " : ", ") + text_of(read);
+      const bool whole_numbers =
+          input.layer == kField && !is_float(find_field(input.field)->desc.dtype);
+      if (!whole_numbers) origins += (origins.empty() ? "its input " : ", ") + text_of(read);
       auto source = in_layout(read, wanted, spec);
       if (!source) return false;
       source->gradient &= layer.has_gradient(resolved.inputs.size());
@@ -306,14 +307,15 @@ class Resolver {
   }
 
   // The same value in the layout that the layer `reader` wants: by a reorder layer, unless there is
-  // one already or the bytes are the same. The batch is gathered in the layout that is wanted
-  // first.
+  // one already or the bytes are the same. Images are gathered in the layout that is wanted first.
   std::optional<InputSource> in_layout(const InputSource& source, Layout wanted,
                                        const LayerSpec& reader) {
     const TensorDesc& desc = desc_of(source);
     const Shape& s = desc.shape;
     if (s.rank() != 4 || desc.layout == wanted || s[1] == 1 || s[2] * s[3] == 1) return source;
-    if (source.layer == kField && !is_read(source.field)) {
+    if (!is_float(desc.dtype)) return source;
+    if (source.layer == kField && find_field(source.field)->kind == FieldKind::kImages &&
+        !is_read(source.field)) {
       find_field(source.field)->desc.layout = wanted;
       return source;
     }

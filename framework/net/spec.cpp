@@ -197,13 +197,7 @@ const LayerType* read_type(ConfigReader& reader) {
 }
 
 std::vector<std::string> read_init_skip(ConfigReader& train) {
-  const ConfigNode& node = *train.raw("init_skip");
-  std::vector<std::string> names;
-  if (node.kind == ConfigNode::Kind::kScalar) names.push_back(node.scalar);
-  for (const ConfigNode& item : node.items) names.push_back(item.scalar);
-  if (names.empty() || std::find(names.begin(), names.end(), "") != names.end()) {
-    train.error("init_skip", "expected the name of a layer, or a list of names");
-  }
+  std::vector<std::string> names = train.texts("init_skip", "the name of a layer");
   if (!train.has("init_from")) {
     train.error("init_skip", "belongs to init_from, which is not given");
   }

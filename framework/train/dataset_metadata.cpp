@@ -26,6 +26,7 @@ class Fields {
     if (!object_.is_object()) throw DataError("expected a JSON object");
   }
 
+  bool has(const char* key) const { return object_.contains(key); }
   int64_t size(const char* key) const {
     const json& value = at(key);
     if (value.is_number_integer() && value >= 1 && value <= kMostSize) return value;
@@ -75,12 +76,16 @@ class Fields {
 }  // namespace
 
 std::string dataset_metadata(const DatasetInfo& info, const std::string& fingerprint) {
-  const ordered_json object = {
+  ordered_json object = {
       {"name", info.name},          {"fingerprint", fingerprint},
       {"channels", info.channels},  {"height", info.height},
       {"width", info.width},        {"input", info.numbers ? kInputOfNumbers : kInputOfImages},
       {"mean", info.mean},          {"stddev", info.stddev},
       {"classes", info.class_names}};
+  if (!info.columns.empty()) object["columns"] = info.columns;
+  for (const RecordField& record : info.records) {
+    if (!record.elements.empty()) object[record.name] = record.elements;
+  }
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -107,6 +112,13 @@ DatasetInfo read_dataset_metadata(const std::string& text) {
   info.stddev = fields.numbers("stddev", info.channels, true);
   info.class_names = fields.texts("classes");
   info.classes = static_cast<int64_t>(info.class_names.size());
+  if (fields.has("columns")) {
+    info.columns = fields.texts("columns");
+    if (static_cast<int64_t>(info.columns.size()) != info.channels || !info.numbers) {
+      throw DataError("'columns' are " + std::to_string(info.columns.size()) + " names of " +
+                      std::to_string(info.channels) + " numbers");
+    }
+  }
   return info;
 }
 

@@ -57,7 +57,7 @@ void evaluate(const fs::path& checkpoint, Setup& setup, const EvaluateOptions& o
                            {"images_per_second", rate}};
   result.update(evaluation_json(data, metrics));
   std::string beside;
-  if (data.has_targets() && !data.validation.images.empty()) {
+  if (data.has_target_images() && !data.validation.images.empty()) {
     const int64_t border = data.target.height > data.height ? data.target.height / data.height : 0;
     const double psnr = psnr_of_images(data, data.validation, border);
     result["images_psnr"] = psnr;

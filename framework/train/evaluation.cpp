@@ -27,7 +27,7 @@ Evaluation::Evaluation(Net& net, const DatasetInfo& info, const Split& split)
   const uint64_t* number = &device_state()->step;
   const auto gather = [this, number](bool step_rests) {
     return gather_operation(
-        [=, this] { batches_.gather(context_, number, batch_of(net_), step_rests); });
+        [=, this] { batches_.gather(context_, number, net_.fields(), step_rests); });
   };
   program_.push_back(gather(false));
   inference_.push_back(gather(true));

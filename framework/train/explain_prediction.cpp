@@ -104,12 +104,12 @@ class Explainer {
   Explanation explain(std::vector<uint8_t> image, const std::string& class_name, size_t layer) {
     Net net(setup_.layers, *weights_, context_, Net::Mode::kGradients);
     const Device device = context_.device();
-    const Split split{1, std::move(image), {0}};
-    const Batches batches(context_, info_, split, {.batch = 1});
+    const Split split{1, std::move(image)};
+    const Batches batches(context_, info_.inputs_alone(), split, {.batch = 1});
     const Buffer step(device, sizeof(uint64_t));
     fill_bytes(step.data(), device, 0, step.bytes());
     const auto* const number = static_cast<const uint64_t*>(step.data());
-    batches.gather(context_, number, batch_of(net));
+    batches.gather(context_, number, net.fields());
     net.forward(number);
     const std::vector<double> all = values_of(net.output(), device);
     const std::vector<float> logits(all.begin(), all.end());

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <functional>
 #include <nlohmann/json.hpp>
-#include <numeric>
+#include <utility>
 
 #include "core/error.h"
 #include "core/output_files.h"
@@ -68,8 +69,48 @@ Predictor::Observer writer_of_activations(const std::string& folder) {
   };
 }
 
-std::vector<float> logits_of(Trained& trained, const DatasetInfo& dataset,
-                             std::vector<uint8_t> images, const std::string& activations) {
+// What to predict from.
+struct Samples {
+  std::vector<std::string> names;
+  Split split;
+};
+
+Samples read_rows(const Trained& trained, const DatasetInfo& info, const PredictOptions& options) {
+  if (options.resize) throw ConfigError("--resize: is of pictures, and the network takes numbers");
+  Samples samples;
+  std::vector<std::string> mistakes;
+  for (const std::string& file : options.images) {
+    try {
+      const FileKind kind = kind_of_file(file);
+      if (kind != FileKind::kOther && kind != FileKind::kGzip) {
+        throw DataError(file + ": is a file of pictures, and the network takes the numbers of " +
+                        info.name + ", not pictures");
+      }
+      SampleRows rows = trained.setup.dataset.read_rows(file, info.columns);
+      samples.names.insert(samples.names.end(), rows.names.begin(), rows.names.end());
+      std::vector<float>& numbers = samples.split.numbers;
+      numbers.insert(numbers.end(), rows.numbers.begin(), rows.numbers.end());
+    } catch (const DataError& error) {
+      mistakes.emplace_back(error.what());
+    }
+  }
+  if (!mistakes.empty()) throw DataError(join(mistakes, "\n"));
+  samples.split.count = std::ssize(samples.names);
+  return samples;
+}
+
+Samples read_samples(const Trained& trained, const DatasetInfo& info,
+                     const PredictOptions& options) {
+  if (trained.setup.dataset.read_rows) return read_rows(trained, info, options);
+  Pictures pictures =
+      read_pictures(options.images, info, options.resize, trained.setup.dataset.fit);
+  const auto count = std::ssize(pictures.names);
+  return {std::move(pictures.names), {count, std::move(pictures.images)}};
+}
+
+// A list of what the network makes of each sample: all is finite.
+std::vector<std::vector<float>> outputs_of(Trained& trained, const DatasetInfo& dataset,
+                                           const Samples& samples, const std::string& activations) {
   Setup& setup = trained.setup;
   Context context(device_of(setup.spec));
   context.set_workspace_limit(workspace_limit(setup.spec));
@@ -77,63 +118,96 @@ std::vector<float> logits_of(Trained& trained, const DatasetInfo& dataset,
   Weights weights = load_weights(trained.checkpoint, setup, context.device(),
                                  {.config = write_yaml(setup.config)});
   Predictor predictor(setup.layers, weights, context);
-  if (activations.empty()) return predictor.logits(dataset, std::move(images));
-  return predictor.logits(dataset, std::move(images), writer_of_activations(activations));
-}
-
-std::vector<std::vector<Prediction>> predict(Trained& trained, const DatasetInfo& dataset,
-                                             const Pictures& pictures,
-                                             const PredictOptions& options) {
-  const std::vector<float> logits =
-      logits_of(trained, dataset, pictures.images, options.activations);
-  const size_t classes = logits.size() / pictures.names.size();
-  std::vector<std::vector<Prediction>> predictions;
-  for (size_t i = 0; i < pictures.names.size(); ++i) {
-    const std::vector<double> confidences = softmax(logits.data() + i * classes, classes);
-    if (!std::isfinite(confidences.front())) {
+  const std::vector<float> all =
+      activations.empty()
+          ? predictor.logits(dataset, samples.split)
+          : predictor.logits(dataset, samples.split, writer_of_activations(activations));
+  const auto size = std::ssize(all) / std::ssize(samples.names);
+  std::vector<std::vector<float>> outputs;
+  for (auto row = all.begin(); row != all.end(); row += size) {
+    if (!std::all_of(row, row + size, [](float value) { return std::isfinite(value); })) {
       throw RunError(trained.checkpoint.string() + ": what the network makes of " +
-                     pictures.names[i] + " is not finite");
+                     samples.names[outputs.size()] + " is not finite");
     }
-    predictions.push_back(likeliest(confidences, static_cast<size_t>(options.top)));
+    outputs.emplace_back(row, row + size);
   }
-  return predictions;
+  return outputs;
 }
 
-std::string table_of(const Pictures& pictures, const DatasetInfo& info,
-                     const std::vector<std::vector<Prediction>>& predictions) {
-  std::vector<std::vector<std::string>> rows = {{"image", "class", "confidence"}};
-  for (size_t i = 0; i < predictions.size(); ++i) {
-    std::string name = printable(pictures.names[i]);
-    for (const Prediction& prediction : predictions[i]) {
-      rows.push_back({name, printable(class_name(info, prediction.number)),
-                      fmt::format("{:.2f}%", 100.0 * prediction.confidence)});
-      name.clear();
-    }
-  }
-  return format_table(rows);
-}
+// How a kind of prediction is told: the columns and the lines of a sample in the table, and its
+// part of the JSON object.
+struct Telling {
+  std::vector<std::string> header;
+  std::function<std::vector<std::vector<std::string>>(const std::vector<float>& outputs)> lines;
+  std::function<std::pair<std::string, json>(const std::vector<float>& outputs)> object;
+};
 
-json json_of(const Pictures& pictures, const DatasetInfo& info,
-             const std::vector<std::vector<Prediction>>& predictions) {
-  json images = json::array();
-  for (size_t i = 0; i < predictions.size(); ++i) {
+Telling of_classes(const DatasetInfo& info, int64_t top) {
+  const auto likeliest_of = [top](const std::vector<float>& outputs) {
+    return likeliest(softmax(outputs.data(), outputs.size()), static_cast<size_t>(top));
+  };
+  const auto lines = [=, &info](const std::vector<float>& outputs) {
+    std::vector<std::vector<std::string>> rows;
+    for (const Prediction& each : likeliest_of(outputs)) {
+      rows.push_back({printable(class_name(info, each.number)),
+                      fmt::format("{:.2f}%", 100.0 * each.confidence)});
+    }
+    return rows;
+  };
+  const auto object = [=, &info](const std::vector<float>& outputs) {
     json list = json::array();
-    for (const Prediction& prediction : predictions[i]) {
-      list.push_back({{"class", prediction.number},
-                      {"name", class_name(info, prediction.number)},
-                      {"confidence", prediction.confidence}});
+    for (const Prediction& each : likeliest_of(outputs)) {
+      list.push_back({{"class", each.number},
+                      {"name", class_name(info, each.number)},
+                      {"confidence", each.confidence}});
     }
-    images.push_back({{"image", pictures.names[i]}, {"predictions", list}});
+    return std::pair<std::string, json>("predictions", list);
+  };
+  return {{"class", "confidence"}, lines, object};
+}
+
+Telling of_numbers(const std::vector<std::string>& names) {
+  const auto lines = [](const std::vector<float>& outputs) {
+    std::vector<std::string> row;
+    for (const float number : outputs) row.push_back(fmt::format("{:.6g}", number));
+    return std::vector<std::vector<std::string>>{row};
+  };
+  const auto object = [names](const std::vector<float>& outputs) {
+    json numbers = json::object();
+    for (size_t i = 0; i < names.size(); ++i) numbers[names[i]] = outputs[i];
+    return std::pair<std::string, json>("numbers", numbers);
+  };
+  std::vector<std::string> header;
+  for (const std::string& name : names) header.push_back(printable(name));
+  return {header, lines, object};
+}
+
+// The last loss; nullptr if there is none.
+const ResolvedLayer* last_loss(const std::vector<ResolvedLayer>& layers) {
+  const auto found = std::find_if(layers.rbegin(), layers.rend(), [](const ResolvedLayer& layer) {
+    return layer.layer->is_loss();
+  });
+  return found == layers.rend() ? nullptr : &*found;
+}
+
+// Outputs have the names of the columns that they were trained to be, or else numbers.
+std::vector<std::string> names_of_outputs(const ResolvedLayer& loss, const DatasetInfo& info) {
+  const Shape& shape = loss.layer->inputs()[0].shape;
+  const int64_t count = shape.elements() / shape[0];
+  for (const RecordField& record : info.records) {
+    const bool reads =
+        std::any_of(loss.inputs.begin(), loss.inputs.end(), [&](const InputSource& input) {
+          return input.layer == kField && input.field == record.name;
+        });
+    if (reads && std::ssize(record.elements) == count) return record.elements;
   }
-  return images;
+  return numbered_classes(count);
 }
 
 // What the last loss reads.
 const TensorDesc& result_of(const std::vector<ResolvedLayer>& layers) {
-  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
-    if (layer->layer->is_loss()) return layer->layer->inputs()[0];
-  }
-  return layers.back().layer->outputs()[0];
+  const ResolvedLayer* const loss = last_loss(layers);
+  return loss ? loss->layer->inputs()[0] : layers.back().layer->outputs()[0];
 }
 
 bool makes_pictures(const Setup& setup) {
@@ -190,7 +264,7 @@ std::vector<NamedFile> picture_files(const PredictOptions& options) {
 void predict_pictures(Trained& trained, DatasetInfo info, const PredictOptions& options) {
   Setup& setup = trained.setup;
   const std::vector<NamedFile> files = picture_files(options);
-  const int64_t scale = info.has_targets() ? info.target.height / info.height : 1;
+  const int64_t scale = info.has_target_images() ? info.target.height / info.height : 1;
   Context context(device_of(setup.spec));
   context.set_workspace_limit(workspace_limit(setup.spec));
   Weights weights = load_weights(trained.checkpoint, setup, context.device(),
@@ -203,7 +277,7 @@ void predict_pictures(Trained& trained, DatasetInfo info, const PredictOptions& 
                                              : to_rgb(read);
     info.height = image.height;
     info.width = image.width;
-    if (info.has_targets()) {
+    if (info.has_target_images()) {
       info.target.height = scale * image.height;
       info.target.width = scale * image.width;
     }
@@ -238,21 +312,35 @@ void run_predict(const PredictOptions& options) {
   Trained trained = open(options.trained);
   const DatasetInfo dataset = normalised_as_trained(trained);
   if (makes_pictures(trained.setup)) return predict_pictures(trained, dataset, options);
+  const ResolvedLayer* const loss = last_loss(trained.setup.layers);
+  const bool classes = !loss || loss->layer->takes_labels();
   if (!options.out.empty()) {
-    throw ConfigError("--out: is of networks that make pictures, and this one tells classes");
+    throw ConfigError("--out: is of networks that make pictures, and this one tells " +
+                      std::string(classes ? "classes" : "numbers"));
   }
-  const Pictures pictures =
-      read_pictures(options.images, dataset, options.resize, trained.setup.dataset.fit);
-  const auto predictions = predict(trained, dataset, pictures, options);
-  if (!options.json) {
-    std::fputs(table_of(pictures, dataset, predictions).c_str(), stdout);
-    return;
+  const Samples samples = read_samples(trained, dataset, options);
+  const Telling telling =
+      classes ? of_classes(dataset, options.top) : of_numbers(names_of_outputs(*loss, dataset));
+  const auto outputs = outputs_of(trained, dataset, samples, options.activations);
+  const std::string kind = dataset.numbers ? "row" : "image";
+  std::vector<std::vector<std::string>> table = {telling.header};
+  table[0].insert(table[0].begin(), kind);
+  json list = json::array();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    std::string name = printable(samples.names[i]);
+    for (std::vector<std::string>& line : telling.lines(outputs[i])) {
+      line.insert(line.begin(), std::exchange(name, ""));
+      table.push_back(std::move(line));
+    }
+    const auto& [key, object] = telling.object(outputs[i]);
+    list.push_back({{kind, samples.names[i]}, {key, object}});
   }
   const json result = {{"name", trained.setup.spec.name},
                        {"backend", trained.setup.spec.backend.name},
                        {"checkpoint", trained.checkpoint.string()},
-                       {"images", json_of(pictures, dataset, predictions)}};
-  std::printf("%s\n", json_text(result).c_str());
+                       {kind + "s", list}};
+  const std::string text = options.json ? json_text(result) + "\n" : format_table(table);
+  std::fputs(text.c_str(), stdout);
 }
 
 }  // namespace duet

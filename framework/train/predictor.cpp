@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/error.h"
 #include "core/step_state.h"
 #include "data/batches.h"
 #include "measure/guarded_buffer.h"
@@ -26,7 +27,14 @@ std::vector<float> image_of(const std::vector<double>& all, const TensorDesc& de
 }  // namespace
 
 Predictor::Predictor(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& context)
-    : context_(context), net_(without_losses(layers), weights, context, Net::Mode::kInference) {}
+    : context_(context), net_(without_losses(layers), weights, context, Net::Mode::kInference) {
+  for (const auto& [name, tensor] : net_.fields()) {
+    if (name == kImagesField) continue;
+    throw ConfigError("the network reads the field '" + name +
+                      "' in a layer that is no loss or metric, and a sample to predict from has "
+                      "images or numbers alone");
+  }
+}
 
 void Predictor::infer() {
   if (context_.device() == Device::kCpu || ++batches_ <= 2) return net_.infer();
@@ -52,23 +60,19 @@ void Predictor::infer(const uint64_t* step, int64_t first, int64_t count, const 
   }
 }
 
-std::vector<float> Predictor::logits(const DatasetInfo& info, std::vector<uint8_t> images,
+std::vector<float> Predictor::logits(const DatasetInfo& info, const Split& samples,
                                      const Observer& observe) {
-  const auto count =
-      static_cast<int64_t>(images.size()) / (info.channels * info.height * info.width);
+  const int64_t count = samples.count;
   const int64_t batch = net_.input().desc.shape[0];
   const int64_t outputs = net_.output().elements() / batch;
-  const Split split{count, std::move(images), std::vector<int32_t>(static_cast<size_t>(count))};
-  DatasetInfo alone = info;
-  alone.target = {};
-  const Batches batches(context_, alone, split, {.batch = batch});
+  const Batches batches(context_, info.inputs_alone(), samples, {.batch = batch});
   const Device device = context_.device();
   const Buffer step(device, sizeof(uint64_t));
   std::vector<float> logits(static_cast<size_t>(batches.per_epoch() * batch * outputs));
   for (int64_t i = 0; i < batches.per_epoch(); ++i) {
     const auto number = static_cast<uint64_t>(i);
     copy_bytes(step.data(), device, &number, Device::kCpu, sizeof number);
-    batches.gather(context_, static_cast<const uint64_t*>(step.data()), {.images = net_.input()});
+    batches.gather(context_, static_cast<const uint64_t*>(step.data()), net_.fields());
     if (observe) {
       infer(static_cast<const uint64_t*>(step.data()), i * batch,
             std::min(batch, count - i * batch), observe);

@@ -1,4 +1,4 @@
-// A trained network on images alone: what it makes of them before its losses.
+// A trained network on images, or numbers, alone: what it makes of them before its losses.
 #pragma once
 
 #include <cstdint>
@@ -15,25 +15,31 @@ namespace duet {
 class Predictor {
  public:
   /// `layers` are those of the training, losses among them; their batch is how many images run
-  /// at a time. `weights` and `context` must outlive this.
+  /// at a time. `weights` and `context` must outlive this. Throws ConfigError if a layer that is no
+  /// loss or metric reads another field than the images.
   Predictor(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& context);
 
   /// Of a batch.
   const TensorDesc& output() const { return net_.output().desc; }
-  /// What the network makes of `images` (count x info.channels x info.height x info.width bytes),
-  /// before softmax: count x classes, or count x channels x height x width of images. Normalises as
-  /// `info` says. A row depends on its image and on its place in a batch, which is always full, not
-  /// on the other images.
+  /// What the network makes of `samples`, of which only images or numbers are read, before softmax:
+  /// count x outputs, or count x channels x height x width of images. Normalises as `info` says. A
+  /// row depends on its sample and on its place in a batch, which is always full, not on the
+  /// others.
+  std::vector<float> logits(const DatasetInfo& info, const Split& samples) {
+    return logits(info, samples, {});
+  }
+  /// The same of images: count x info.channels x info.height x info.width bytes.
   std::vector<float> logits(const DatasetInfo& info, std::vector<uint8_t> images) {
-    return logits(info, std::move(images), {});
+    const int64_t size = info.channels * info.height * info.width;
+    const int64_t count = static_cast<int64_t>(images.size()) / size;
+    return logits(info, Split{count, std::move(images)}, {});
   }
   /// Sees what a layer makes of one image, C x H x W; `image` counts from 0.
   using Observer =
       std::function<void(int64_t image, const std::string& layer, const std::vector<int64_t>& shape,
                          const std::vector<float>& values)>;
   /// The same, layer by layer: `observe` is called for every layer whose output is images.
-  std::vector<float> logits(const DatasetInfo& info, std::vector<uint8_t> images,
-                            const Observer& observe);
+  std::vector<float> logits(const DatasetInfo& info, const Split& samples, const Observer& observe);
 
  private:
   /// Queues the network: on a GPU from its third batch on a replayed graph.

@@ -22,13 +22,6 @@ void queue(const Program& program) {
   for (const Operation& operation : program) operation.queue();
 }
 
-BatchTensors batch_of(const Net& net) {
-  return {.images = net.input(),
-          .labels = net.labels(),
-          .rows = net.field(kRowsField),
-          .targets = net.field(kTargetsField)};
-}
-
 Operation gather_operation(std::function<void()> queue) {
   return {Operation::Kind::kGather, "batch", "gather", "",
           in_range("batch gather", std::move(queue))};

@@ -34,9 +34,6 @@ using Program = std::vector<Operation>;
 /// Queues all of it.
 void queue(const Program& program);
 
-/// The fields of the batch that `net` reads.
-BatchTensors batch_of(const Net& net);
-
 /// What a program is made of. `queue` is wrapped in a range of the operation's name.
 Operation gather_operation(std::function<void()> queue);
 Operation layer_operation(const Net::Call& call, std::function<void()> queue);

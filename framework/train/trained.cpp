@@ -48,6 +48,7 @@ DatasetInfo as_trained(DatasetInfo info, const std::optional<CheckpointDescripti
     }
     info.mean = saved->dataset->mean;
     info.stddev = saved->dataset->stddev;
+    info.columns = saved->dataset->columns;
   }
   if (saved->dataset->classes == info.classes) info.class_names = saved->dataset->class_names;
   return info;

@@ -30,8 +30,9 @@ struct Trained {
 /// damaged or does not hold its network and no file names it, or what runs the network is not on this machine.
 Trained open_trained(const TrainedOptions& options);
 
-/// `info`, which the data set's type knows, with the normalisation and class names of the
-/// checkpoint where it has them and is of the same data set. Warns of another normalisation.
+/// `info`, which the data set's type knows, with the normalisation and the names of columns and
+/// classes of the checkpoint where it has them and is of the same data set. Warns of another
+/// normalisation.
 DatasetInfo as_trained(DatasetInfo info, const std::optional<CheckpointDescription>& saved);
 
 /// as_trained() of the network's data set. Throws ConfigError if neither says how images are

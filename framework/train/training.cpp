@@ -120,7 +120,7 @@ Operation Training::operation_of(const Net::Call& call) {
 
 void Training::write_program() {
   program_.push_back(
-      gather_operation([this] { train_batches_.gather(context_, step_number(), batch_of(net_)); }));
+      gather_operation([this] { train_batches_.gather(context_, step_number(), net_.fields()); }));
   const Net::Call* held = nullptr;  // until the weight has been read
   for (const Net::Call& call : net_.calls()) {
     const bool filter = call.step->pass == Pass::kBackwardFilter;
@@ -286,7 +286,7 @@ size_t Training::memory_bytes() const {
 
 std::string Training::explain_halt() {
   stage();
-  train_batches_.gather(context_, step_number(), batch_of(net_));
+  train_batches_.gather(context_, step_number(), net_.fields());
   const std::string where = net_.find_non_finite(step_number());
   return where.empty() ? "the loss itself" : where;
 }

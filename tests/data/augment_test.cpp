@@ -180,8 +180,8 @@ double difference(const std::string& list, int64_t channels, Layout layout = Lay
   double worst = 0;
   for (const uint64_t step : {uint64_t{0}, uint64_t{4}, uint64_t{6}, (uint64_t{1} << 34) + 1}) {
     batches.gather(context, &step,
-                   {.images = {{{8, channels, 12, 10}, DType::kFloat32, layout}, x.data()},
-                    .labels = {{{8}, DType::kInt32}, labels.data()}});
+                   {{"images", {{{8, channels, 12, 10}, DType::kFloat32, layout}, x.data()}},
+                    {"labels", {{{8}, DType::kInt32}, labels.data()}}});
     for (uint32_t row = 0; row < 8; ++row) {
       const uint64_t epoch = step / 6;
       const uint32_t sample = shuffled(static_cast<uint32_t>(step % 6) * 8 + row, 50, kSeed, epoch);
@@ -246,8 +246,8 @@ TEST(Augment, AnImageDoesNotDependOnItsBatch) {
       std::vector<float> x(batch * 120);
       std::vector<int32_t> labels(batch);
       batches.gather(context, &step,
-                     {.images = {{{batch, 1, 12, 10}}, x.data()},
-                      .labels = {{{batch}, DType::kInt32}, labels.data()}});
+                     {{"images", {{{batch, 1, 12, 10}}, x.data()}},
+                      {"labels", {{{batch}, DType::kInt32}, labels.data()}}});
       for (int64_t row = 0; row < batch; ++row) {
         by_sample[labels[row]] = {x.begin() + row * 120, x.begin() + (row + 1) * 120};
       }
@@ -326,8 +326,8 @@ TEST(Augment, MixupIsOfEachImageAndTheOneBeforeIt) {
     std::pair<std::vector<float>, std::vector<int32_t>> batch(kBatch * kSize,
                                                               kBatch * kMixedColumns);
     batches.gather(context, &step,
-                   {.images = {{{kBatch, 3, 12, 10}}, batch.first.data()},
-                    .labels = {labels_desc(kBatch, true), batch.second.data()}});
+                   {{"images", {{{kBatch, 3, 12, 10}}, batch.first.data()}},
+                    {"labels", {labels_desc(kBatch, true), batch.second.data()}}});
     return batch;
   };
   std::map<int32_t, int> shares;

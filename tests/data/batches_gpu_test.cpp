@@ -1,5 +1,6 @@
 // Batches on the GPU have the bits of batches on the CPU.
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -34,7 +35,7 @@ struct BatchesArm {
   }
   void gather() {
     batches.gather(context, static_cast<const uint64_t*>(step.data()),
-                   {.images = {x_desc, x.data()}, .labels = {labels_desc, labels.data()}});
+                   {{"images", {x_desc, x.data()}}, {"labels", {labels_desc, labels.data()}}});
   }
   // Pixels and labels as bits.
   std::vector<uint16_t> result() {
@@ -198,6 +199,60 @@ TEST_P(BatchesGpuIn, StreamedThroughAGraphTheyHaveTheBitsOfTheCpu) {
       }
     }
   }
+}
+
+TEST_P(BatchesGpuIn, RecordsHaveTheBitsOfTheCpu) {
+  for (const auto& [channels, side] : {std::pair<int64_t, int64_t>{3, 5}, {1, 28}}) {
+    DatasetInfo info = make_info(channels, side, side);
+    Split split = make_split(info, 103);
+    add_records(info, split);
+    for (const bool shuffle : {false, true}) {
+      BatchOptions options{.batch = 10, .seed = 5, .shuffle = shuffle};
+      Context cpu(Device::kCpu), gpu(Device::kGpu);
+      const Batches on_cpu(cpu, info, split, options);
+      const Batches resident(gpu, info, split, options);
+      options.stream = Stream::kMemory;
+      const Batches streamed(gpu, info, split, options);
+      FieldBuffers expected(info, 10, Device::kCpu, GetParam());
+      FieldBuffers found(info, 10, Device::kGpu, GetParam());
+      const Buffer step(Device::kGpu, sizeof(uint64_t));
+      for (const uint64_t number : {uint64_t{0}, uint64_t{1}, uint64_t{10}, uint64_t{21}}) {
+        expected.fill(0x77);
+        on_cpu.gather(cpu, &number, expected.tensors);
+        copy_bytes(step.data(), Device::kGpu, &number, Device::kCpu, sizeof number);
+        for (const Batches* const batches : {&resident, &streamed}) {
+          found.fill(0x77);
+          batches->stage(number);
+          batches->gather(gpu, static_cast<const uint64_t*>(step.data()), found.tensors);
+          gpu.synchronize();
+          for (const std::string& name : found.names) {
+            ASSERT_EQ(found.words(name), expected.words(name))
+                << name << " " << batches->whereabouts() << " shuffle " << shuffle << " step "
+                << number;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(BatchesGpu, RecordsOfABatchThatIsNotStagedSaySo) {
+  DatasetInfo info = make_info(1, 4, 4);
+  Split split = make_split(info, 100);
+  add_records(info, split);
+  Context gpu(Device::kGpu);
+  const Batches batches(gpu, info, split, {.batch = 8, .shuffle = true, .stream = Stream::kMemory});
+  for (uint64_t step = 0; step < 6; ++step) batches.stage(step);
+  FieldBuffers found(info, 8, Device::kGpu, DType::kFloat32);
+  const Buffer step(Device::kGpu, sizeof(uint64_t));
+  const uint64_t number = 1;
+  copy_bytes(step.data(), Device::kGpu, &number, Device::kCpu, sizeof number);
+  batches.gather(gpu, static_cast<const uint64_t*>(step.data()), found.tensors);
+  gpu.synchronize();
+  for (const uint32_t word : found.words("targets")) {
+    EXPECT_TRUE(std::isnan(std::bit_cast<float>(word)));
+  }
+  for (const uint32_t word : found.words("tokens")) EXPECT_EQ(word, ~uint32_t{0});
 }
 
 TEST_F(BatchesGpu, AnotherBatchThanTheStagedOneIsNotANumber) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -30,8 +31,8 @@ Batch gather(const Batches& batches, Context& context, const DatasetInfo& info, 
   Batch batch{std::vector<float>(static_cast<size_t>(shape.elements()), NAN),
               std::vector<int32_t>(static_cast<size_t>(labels.elements()), -7)};
   batches.gather(context, &step,
-                 {.images = {{shape, DType::kFloat32, layout}, batch.x.data()},
-                  .labels = {labels, batch.labels.data()}});
+                 {{"images", {{shape, DType::kFloat32, layout}, batch.x.data()}},
+                  {"labels", {labels, batch.labels.data()}}});
   return batch;
 }
 
@@ -68,8 +69,8 @@ TEST(Batches, InBfloat16AreRoundedOnceMore) {
     std::vector<bfloat16> x(wide.x.size());
     std::vector<int32_t> labels(8);
     batches.gather(context, &step,
-                   {.images = {{{8, 3, 5, 4}, DType::kBFloat16, layout}, x.data()},
-                    .labels = {{{8}, DType::kInt32}, labels.data()}});
+                   {{"images", {{{8, 3, 5, 4}, DType::kBFloat16, layout}, x.data()}},
+                    {"labels", {{{8}, DType::kInt32}, labels.data()}}});
     EXPECT_EQ(labels, wide.labels);
     for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(x[i].bits, bfloat16(wide.x[i]).bits) << i;
   }
@@ -213,6 +214,134 @@ TEST(Batches, OfFilesTheyMayAllLieOnTheDevice) {
   const Batches resident(context, info, whole, {.batch = 20});
   EXPECT_EQ(gather(resident, context, info, 0).x,
             gather(Batches(context, info, split, {.batch = 20}), context, info, 0).x);
+}
+
+// The words of the record of a row, as float32 numbers or classes lie there.
+std::vector<uint32_t> record_of_row(const FieldBuffers& fields, const std::string& name,
+                                    size_t words, int64_t row) {
+  const std::vector<uint32_t> all = fields.words(name);
+  const auto first = all.begin() + row * static_cast<int64_t>(words);
+  return {first, first + static_cast<int64_t>(words)};
+}
+
+TEST(Batches, RecordsGoWithTheirSamples) {
+  Context context(Device::kCpu);
+  DatasetInfo info = make_info(3, 5, 5);  // an image of 75 bytes: records do not follow it directly
+  Split split = make_split(info, 50);
+  add_records(info, split);
+  for (const bool shuffle : {false, true}) {
+    const BatchOptions options{.batch = 8, .seed = 11, .shuffle = shuffle};
+    BatchOptions streaming = options;
+    streaming.stream = Stream::kMemory;
+    const Batches resident(context, info, split, options);
+    const Batches streamed(context, info, split, streaming);
+    FieldBuffers found(info, 8, Device::kCpu, DType::kFloat32);
+    FieldBuffers same(info, 8, Device::kCpu, DType::kFloat32);
+    for (const uint64_t step : {uint64_t{0}, uint64_t{5}, uint64_t{6}, uint64_t{23}}) {
+      found.fill(0x77);
+      same.fill(0x77);
+      resident.gather(context, &step, found.tensors);
+      ASSERT_TRUE(streamed.stage(step));
+      streamed.gather(context, &step, same.tensors);
+      for (const std::string& name : found.names) EXPECT_EQ(same.words(name), found.words(name));
+      const std::vector<uint32_t> labels = found.words("labels"), rows = found.words("rows");
+      for (int64_t r = 0; r < 8; ++r) {
+        for (size_t i = 0; i < info.records.size(); ++i) {
+          const RecordField& field = info.records[i];
+          const auto words = static_cast<size_t>(field.shape.elements());
+          const bool numbers = field.kind == FieldKind::kNumbers;
+          std::vector<uint32_t> expected(words, numbers ? 0 : ~uint32_t{0});  // of rows that pad
+          if (rows[r] == 0) {
+            const auto first = split.records[i].begin() + static_cast<int64_t>(labels[r] * words);
+            expected.assign(first, first + static_cast<int64_t>(words));
+          }
+          EXPECT_EQ(record_of_row(found, field.name, words, r), expected)
+              << field.name << " step " << step << " row " << r;
+        }
+      }
+      const bool pads = !shuffle && step == 6;  // samples 48 and 49, and six rows that pad
+      EXPECT_EQ(std::count(rows.begin(), rows.end(), ~uint32_t{0}), pads ? 6 : 0) << step;
+    }
+    EXPECT_GT(resident.memory_bytes(), 50 * (75 + 4 * (3 + 150 + 20 + 1)));
+    EXPECT_GT(streamed.memory_bytes(), 8 * (75 + 4 * (3 + 150 + 20 + 1)));
+  }
+}
+
+TEST(Batches, NumbersOfRecordsAreRoundedToBfloat16) {
+  Context context(Device::kCpu);
+  DatasetInfo info = make_info(1, 2, 2);
+  Split split = make_split(info, 20);
+  add_records(info, split);
+  const Batches batches(context, info, split, {.batch = 4});
+  FieldBuffers wide(info, 4, Device::kCpu, DType::kFloat32);
+  FieldBuffers narrow(info, 4, Device::kCpu, DType::kBFloat16);
+  const uint64_t step = 3;
+  batches.gather(context, &step, wide.tensors);
+  batches.gather(context, &step, narrow.tensors);
+  EXPECT_EQ(narrow.words("tokens"), wide.words("tokens"));
+  for (int i = 0; i < 4 * 20; ++i) {
+    EXPECT_EQ(narrow.tensors["boxes"].data<bfloat16>()[i].bits,
+              bfloat16(wide.tensors["boxes"].data<float>()[i]).bits);
+  }
+}
+
+TEST(Batches, RecordsOfABatchThatIsNotStagedSaySo) {
+  Context context(Device::kCpu);
+  DatasetInfo info = make_info(1, 2, 2);
+  Split split = make_split(info, 40);
+  add_records(info, split);
+  const Batches batches(context, info, split,
+                        {.batch = 4, .shuffle = true, .stream = Stream::kMemory});
+  for (uint64_t step = 0; step < 6; ++step) batches.stage(step);
+  FieldBuffers found(info, 4, Device::kCpu, DType::kFloat32);
+  const uint64_t step = 1;
+  batches.gather(context, &step, found.tensors);
+  for (int i = 0; i < 12; ++i) EXPECT_TRUE(std::isnan(found.tensors["targets"].data<float>()[i]));
+  for (const uint32_t word : found.words("tokens")) EXPECT_EQ(word, ~uint32_t{0});
+}
+
+// As what a network is to predict from.
+TEST(Batches, SamplesNeedNoLabels) {
+  Context context(Device::kCpu);
+  DatasetInfo info = make_info(1, 2, 2);
+  Split split = make_split(info, 6);
+  split.labels.clear();
+  info.classes = 0;
+  const Batches batches(context, info, split, {.batch = 4});
+  FieldBuffers found(info, 4, Device::kCpu, DType::kFloat32);
+  EXPECT_EQ(found.names, (std::vector<std::string>{"images", "rows"}));
+  const uint64_t step = 1;
+  batches.gather(context, &step, found.tensors);
+  EXPECT_EQ(found.words("rows"), (std::vector<uint32_t>{0, 0, ~uint32_t{0}, ~uint32_t{0}}));
+  EXPECT_THROW(gather(batches, context, info, 0), std::logic_error) << "it asks for labels";
+}
+
+TEST(Batches, RefuseRecordsThatDoNotFit) {
+  Context context(Device::kCpu);
+  DatasetInfo info = make_info(1, 2, 2);
+  Split split = make_split(info, 10);
+  add_records(info, split);
+  const auto batches = [&](const Augment& augment = {}) {
+    return Batches(context, info, split, {.batch = 4, .augment = augment});
+  };
+  FieldBuffers fields(info, 4, Device::kCpu, DType::kFloat32);
+  const uint64_t step = 0;
+  const Batches right = batches({.flip = 65536});
+  FieldTensors wrong = fields.tensors;
+  wrong["boxes"].desc.shape = {4, 5, 4};
+  EXPECT_THROW(right.gather(context, &step, wrong), std::logic_error);
+  wrong = fields.tensors;
+  wrong["tokens"].desc.dtype = DType::kFloat32;
+  EXPECT_THROW(right.gather(context, &step, wrong), std::logic_error);
+  wrong = fields.tensors;
+  wrong["others"] = wrong["boxes"];
+  EXPECT_TRUE(has(error_of<std::logic_error>([&] { right.gather(context, &step, wrong); }),
+                  "the samples have no field 'others'"));
+  EXPECT_THROW(batches({.mixup = 0.2}), std::logic_error);
+  split.records[1].pop_back();
+  EXPECT_THROW(batches(), std::logic_error);
+  split.records.pop_back();
+  EXPECT_THROW(batches(), std::logic_error);
 }
 
 TEST(Batches, RefuseWhatDoesNotFit) {

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <stdexcept>
 
 #include "core/error.h"
+#include "data/fingerprint.h"
 #include "support/load_data.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"
@@ -165,6 +167,148 @@ TEST_F(Csv, TheLabelIsOneColumn) {
   EXPECT_TRUE(
       has(error("a,label,label\n1,2,x\n"), "train.csv:1: more than one column is called 'label'"));
   EXPECT_TRUE(has(error("a, label,\"label\"\n1,2,x\n"), "more than one column"));
+}
+
+std::vector<float> targets_of(const Split& split) {
+  std::vector<float> targets;
+  for (const uint32_t word : split.records.at(0)) targets.push_back(std::bit_cast<float>(word));
+  return targets;
+}
+
+constexpr const char* kTargets = "features: 2, targets: [price, size]";
+
+TEST_F(Csv, TargetsAreNumbersAsTheyStand) {
+  folder_.write("more.csv", "size,a,price,b\n70,4,1e3,40\n");
+  const Dataset data = load("a,price,b,size\n1,-2.5,10,50\n2,\"+7\",20,60\n",
+                            std::string(kTargets) + ", validation: more.csv");
+  EXPECT_EQ(data.classes, 0);
+  EXPECT_TRUE(data.train.labels.empty());
+  EXPECT_TRUE(data.class_names.empty());
+  EXPECT_EQ(data.columns, std::vector<std::string>({"a", "b"}));
+  EXPECT_EQ(data.train.numbers, std::vector<float>({1, 10, 2, 20}));
+  EXPECT_EQ(targets_of(data.train), std::vector<float>({-2.5, 50, 7, 60}));
+  EXPECT_EQ(targets_of(data.validation), std::vector<float>({1000, 70}));  // by their names
+  EXPECT_NEAR(data.mean[1], 15.0, 1e-12);
+  ASSERT_EQ(data.records.size(), 1u);
+  EXPECT_EQ(data.records[0].elements, std::vector<std::string>({"price", "size"}));
+  std::vector<std::string> fields;
+  for (const BatchField& field : fields_of(data, 8)) {
+    fields.push_back(field.name + " " + field.desc.to_string());
+  }
+  EXPECT_EQ(fields, (std::vector<std::string>{"images 8x2x1x1 float32 nchw", "rows 8 int32",
+                                              "targets 8x2 float32"}));
+}
+
+TEST_F(Csv, LabelsAndTargetsMayBothBeThere) {
+  const std::string text = "a,b,kind,price\n1,2,x,3\n4,5,y,6\n",
+                    keys =
+                        "features: 2, classes: 2, label: kind, targets: price, "
+                        "validation: train.csv";
+  const Dataset data = load(text, keys);
+  EXPECT_EQ(data.train.labels, std::vector<int32_t>({0, 1}));
+  EXPECT_EQ(targets_of(data.train), std::vector<float>({3, 6}));
+  EXPECT_EQ(data.records[0].shape, Shape({1}));
+  // Another target is another data set.
+  EXPECT_EQ(fingerprint(load(text, keys)), fingerprint(data));
+  EXPECT_NE(fingerprint(load("a,b,kind,price\n1,2,x,3\n4,5,y,7\n", keys)), fingerprint(data));
+  // Without a header columns are counted, and the last one is the label's.
+  const Dataset counted = load("3,1,2,0\n6,4,5,1\n",
+                               "features: 2, classes: 2, header: false, targets: [0], "
+                               "validation: train.csv");
+  EXPECT_EQ(counted.train.numbers, data.train.numbers);
+  EXPECT_EQ(counted.train.labels, data.train.labels);
+  EXPECT_EQ(targets_of(counted.train), targets_of(data.train));
+  EXPECT_TRUE(counted.columns.empty());
+}
+
+TEST_F(Csv, HeldOutRowsKeepTheirTargets) {
+  std::string text = "a,b,price,size\n";
+  for (int i = 0; i < 40; ++i) {
+    const std::string a = std::to_string(i), b = std::to_string(i % 7);
+    text += a + "," + b + ",1" + a + ",2" + a + "\n";
+  }
+  const Dataset data = load(text, std::string(kTargets) + ", validation_split: {count: 9}");
+  EXPECT_EQ(data.validation.count, 9);
+  for (const Split* split : {&data.train, &data.validation}) {
+    const std::vector<float> targets = targets_of(*split);
+    ASSERT_EQ(std::ssize(targets), 2 * split->count);
+    for (int64_t n = 0; n < split->count; ++n) {
+      const std::string a = std::to_string(static_cast<int>(split->numbers[2 * n]));
+      EXPECT_EQ(targets[2 * n], std::stof("1" + a));
+      EXPECT_EQ(targets[2 * n + 1], std::stof("2" + a));
+    }
+  }
+}
+
+TEST_F(Csv, WhatIsWrongWithTargetsIsNamedWithItsPlace) {
+  const std::string text = "a,b,price,size\n1,2,3,4\n";
+  EXPECT_TRUE(has(error("a,b,price,size\n1,2,3,4\n1,2,3,big\n", kTargets),
+                  "train.csv:3: column 4 ('size'): expected a finite number, found 'big'",
+                  "on_error: skip"));
+  EXPECT_TRUE(has(error("a,b,price,size\n1,2,,4\n", kTargets), ":2: column 3", "found nothing"));
+  EXPECT_TRUE(has(error("a,b,prise,sise\n1,2,3,4\n", kTargets),
+                  "train.csv:1: no column is called 'price' (did you mean 'prise'?)",
+                  "data.targets names it", "no column is called 'size' (did you mean 'sise'?)"));
+  EXPECT_TRUE(has(error("a,price,price,size\n1,2,3,4\n", kTargets),
+                  ":1: more than one column is called 'price', which data.targets names"));
+  EXPECT_TRUE(has(error("a,b,price\n1,2,3\n", kTargets),
+                  ":1: expected 4 columns (2 numbers, as data.features says, and 2 targets), "
+                  "found 3"));
+  EXPECT_TRUE(has(error(text, std::string(kTargets) + ", classes: 2"),
+                  "expected 5 columns (2 numbers, as data.features says, a label, and 2 targets)"));
+  EXPECT_TRUE(has(error(text, "features: 2, classes: 2, label: price, targets: [size, price]"),
+                  "test:1:", "targets: 'price' is the column of the label (data.label)"));
+  EXPECT_TRUE(has(error(text, "features: 2, targets: [size, size]"), "'size' is named twice"));
+  EXPECT_TRUE(has(error(text, "features: 2, targets: []"),
+                  "test:1:", "targets: expected the name of a column, or a list of names"));
+  EXPECT_TRUE(has(error(text, "features: 2, targets: [size, {a: 1}]"), "expected the name"));
+  EXPECT_TRUE(has(error(text, "features: 2, targets: [size], label: price"),
+                  "required key 'classes' is missing"));
+  EXPECT_TRUE(has(error(text, "features: 2, header: false, targets: [size, 4, 03, 3]"),
+                  "without a header data.targets is a column's number, from 0 to 5, not 'size'",
+                  "not '03'"));
+  const Dataset some =
+      load("a,b,price,size\n1,2,3,4\n5,6,x,8\n9,10,11,12\n", std::string(kTargets) +
+                                                                 ", on_error: skip, "
+                                                                 "validation_split: {count: 1}");
+  EXPECT_EQ(some.train.count + some.validation.count, 2);
+  EXPECT_EQ(some.left_out.count, 1);
+  folder_.write("more.csv", "a,price,b\n1,2,3\n");
+  EXPECT_TRUE(has(error(text, std::string(kTargets) + ", validation: more.csv"),
+                  "more.csv:1: expected 4 columns"));
+  folder_.write("more.csv", "price,size,b,a\n1,2,3,4\n");
+  EXPECT_TRUE(has(error(text, std::string(kTargets) + ", validation: more.csv"),
+                  "more.csv: its columns are not those of the training data"));
+}
+
+// As for a prediction, which needs neither label nor targets.
+TEST_F(Csv, FeaturesAreReadAlone) {
+  CsvRules rules{.label = {}, .targets = {"price"}, .features = 2};
+  const auto read = [&](const std::string& text, const std::vector<std::string>& names) {
+    folder_.write("some.csv", text);
+    return read_csv_features(folder_ / "some.csv", rules, names);
+  };
+  const auto refused = [&](const std::string& text, const std::vector<std::string>& names) {
+    return error_of([&] { read(text, names); });
+  };
+  using Numbers = std::vector<float>;
+  EXPECT_EQ(read("b,note,a\n2,good,1\n\n4,bad,3\n", {"a", "b"}).numbers, Numbers({1, 2, 3, 4}));
+  EXPECT_EQ(read("b,note,a\n2,good,1\n\n4,bad,3\n", {"a", "b"}).lines,
+            std::vector<int64_t>({2, 4}));
+  EXPECT_TRUE(has(refused("b,note\n2,good\n", {"a", "b"}), "some.csv:1: no column is called 'a'"));
+  EXPECT_TRUE(has(refused("a,b,a\n2,3,4\n", {"a", "b"}), "more than one column is called 'a'"));
+  EXPECT_TRUE(has(refused("a,b\n2,x\n", {"a", "b"}),
+                  "some.csv:2: column 2 ('b'): expected a finite number, found 'x'"));
+  EXPECT_TRUE(has(refused("a,b\n2,3,4\n", {"a", "b"}), ":2: expected 2 columns, found 3"));
+  EXPECT_TRUE(has(refused("a,b\n", {"a", "b"}), "holds no rows"));
+  // By their places: those of the training data, or the features alone.
+  EXPECT_EQ(read("x,price,y\n1,9,2\n", {}).numbers, Numbers({1, 2}));
+  EXPECT_EQ(read("x,y\n1,2\n", {}).numbers, Numbers({1, 2}));
+  EXPECT_TRUE(has(refused("x\n1\n", {}), ":1: expected 3 columns, found 1"));
+  rules.header = false;
+  rules.targets = {"0"};
+  EXPECT_EQ(read("9,1,2\n8,3,4\n", {}).numbers, Numbers({1, 2, 3, 4}));
+  EXPECT_EQ(read("1,2\n3,4\n", {}).numbers, Numbers({1, 2, 3, 4}));
 }
 
 TEST_F(Csv, FieldsOfALine) {

@@ -200,9 +200,9 @@ PairBatch gather(const Batches& batches, Context& context, const DatasetInfo& in
                   std::vector<float>(static_cast<size_t>(t.elements()), NAN),
                   std::vector<int32_t>(static_cast<size_t>(batches.batch()), -7)};
   batches.gather(context, &step,
-                 {.images = {{x}, batch.images.data()},
-                  .rows = {rows_desc(batches.batch()), batch.rows.data()},
-                  .targets = {{t}, batch.targets.data()}});
+                 {{"images", {{x}, batch.images.data()}},
+                  {"rows", {rows_desc(batches.batch()), batch.rows.data()}},
+                  {"targets", {{t}, batch.targets.data()}}});
   return batch;
 }
 

@@ -1,5 +1,7 @@
 // Tables. The first letter says how they are to be read: h, with a header; n, without; s, with one,
-// leaving out what is wrong; z, with one, out of a gzip file.
+// leaving out what is wrong; z, with one, out of a gzip file; t, with one, of which a column is a
+// target and none a label; f, the features of such a table alone, by their names, and g by their
+// places.
 #include "data/csv.h"
 
 #include <cmath>
@@ -16,11 +18,23 @@ DUET_FUZZ_TARGET(csv) {
   rules.header = how != 'n';
   rules.skip = how == 's';
   if (how == 'n') rules.label = "1";
+  const bool features = how == 'f' || how == 'g', targets = how == 't' || features;
+  if (targets) {
+    rules.label.reset();
+    rules.targets = {"c"};
+  }
   try {
+    const auto path = duet::input_path(how == 'z' ? "input.gz" : "input", input.substr(1));
+    const std::vector<std::string> names = {"a", "b"};
     const duet::CsvTable table =
-        duet::read_csv(duet::input_path(how == 'z' ? "input.gz" : "input", input.substr(1)), rules);
-    const size_t rows = table.labels.size();
-    if (rows == 0 || table.lines.size() != rows || table.numbers.size() != 2 * rows) std::abort();
+        features
+            ? duet::read_csv_features(path, rules, how == 'f' ? names : std::vector<std::string>())
+            : duet::read_csv(path, rules);
+    const size_t rows = table.lines.size();
+    if (rows == 0 || table.labels.size() != (targets ? 0 : rows) ||
+        table.targets.size() != (how == 't' ? rows : 0) || table.numbers.size() != 2 * rows) {
+      std::abort();
+    }
     for (const float number : table.numbers) {
       if (!std::isfinite(number)) std::abort();
     }

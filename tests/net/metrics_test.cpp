@@ -238,5 +238,28 @@ TEST(Metrics, NeedFieldsThatTheDataHas) {
                   "3x1x3x2 comes from layer half", "3x1x6x5 comes from the data"));
 }
 
+// A record is gathered in rows, whatever the layout: what wants another reads it through a reorder.
+TEST(Metrics, RecordsAreReorderedForWhoWantsAnotherLayout) {
+  const auto layers_of = [](FieldKind targets) {
+    ConfigNode config = read_yaml(
+        "backend: cpu_reference\nlayout: nhwc\ndata: {dataset: synthetic_images, batch: 3}\n"
+        "layers:\n"
+        "  - {name: conv, type: conv2d, out_channels: 2, kernel: 1}\n"
+        "  - {name: loss, type: mse_loss}\n",
+        "test.yaml");
+    ConfigErrors errors("test.yaml");
+    const NetSpec spec = read_net_spec(config, errors);
+    std::vector<BatchField> fields = labelled_images({{3, 2, 6, 5}}, 10);
+    fields.push_back({std::string(kTargetsField), targets, {{3, 2, 6, 5}}});
+    const std::vector<ResolvedLayer> layers = resolve(spec, fields, errors, true);
+    errors.raise_if_any();
+    std::string names;
+    for (const ResolvedLayer& layer : layers) names += layer.name + " ";
+    return names;
+  };
+  EXPECT_EQ(layers_of(FieldKind::kImages), "conv loss ");
+  EXPECT_EQ(layers_of(FieldKind::kNumbers), "conv reorder_loss loss ");
+}
+
 }  // namespace
 }  // namespace duet

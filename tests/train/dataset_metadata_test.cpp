@@ -33,6 +33,21 @@ TEST(DatasetMetadata, ComesBackAsItWas) {
   EXPECT_EQ(object["input"], "(byte / 255 - mean) / stddev");
 }
 
+TEST(DatasetMetadata, HoldsTheColumnsOfATable) {
+  DatasetInfo table = info();
+  table.numbers = true;
+  table.columns = {"a", "b"};
+  table.records = {{"targets", FieldKind::kNumbers, {2}, 0, {"price", "size"}}};
+  const std::string text = dataset_metadata(table, "0123");
+  EXPECT_EQ(json::parse(text)["targets"], json({"price", "size"}));
+  EXPECT_EQ(read_dataset_metadata(text).columns, table.columns);
+  json wrong = json::parse(text);
+  wrong["columns"] = {"a"};
+  EXPECT_TRUE(has(refusal(wrong.dump()), "'columns' are 1 names of 2 numbers"));
+  wrong["columns"] = "a";
+  EXPECT_TRUE(has(refusal(wrong.dump()), "'columns'", "a list of names"));
+}
+
 TEST(DatasetMetadata, WrongTextsAreNamed) {
   const json right = json::parse(dataset_metadata(info(), "0123"));
   const auto with = [&](const char* key, const json& value) {

@@ -65,7 +65,7 @@ Observed observed(const std::string& backend, std::vector<float>* logits) {
   Observed all;
   *logits =
       Predictor(trained.t.network.layers, trained.t.training->weights(), trained.t.context)
-          .logits(trained.data, trained.images(0, 150),
+          .logits(trained.data, Split{150, trained.images(0, 150)},
                   [&](int64_t image, const std::string& layer, const std::vector<int64_t>& shape,
                       const std::vector<float>& values) {
                     EXPECT_EQ(values.size(), static_cast<size_t>(shape[0] * shape[1] * shape[2]));
