@@ -210,6 +210,17 @@ Batches::Batches(Context& context, const DatasetInfo& info, const Split& split,
   targets_ = std::make_unique<Batches>(context, info.target_info(), *split.targets, options);
 }
 
+void Batches::replace(const uint8_t* images, int64_t count) {
+  const auto bytes = static_cast<size_t>(count * sample_.elements());
+  if (stream_ || numbers_ || targets_ || options_.shuffle || count < 1 ||
+      bytes > samples_.bytes()) {
+    throw std::logic_error("Batches::replace: these samples cannot be replaced");
+  }
+  copy_bytes(samples_.data(), device_, images, Device::kCpu, bytes);
+  count_ = count;
+  per_epoch_ = (count + options_.batch - 1) / options_.batch;
+}
+
 SampleOrder Batches::order() const {
   return {.seed = options_.seed,
           .count = static_cast<uint32_t>(count_),

@@ -58,6 +58,11 @@ class Batches {
   /// is left out; without it the last one may be partly empty.
   int64_t per_epoch() const { return per_epoch_; }
 
+  /// Puts `count` other images at the place of the split, which then has so many. Waits for what is
+  /// queued. REQUIRES: neither streamed, shuffled nor augmented, no targets; samples are bytes, and
+  /// `count` is at least 1 and at most the split's that was copied.
+  void replace(const uint8_t* images, int64_t count);
+
   /// Has the gathers that are queued from here on find batch `step` there, and only that one. Nothing
   /// to do unless streamed. Returns false as soon as `stop` is true, without that. Throws what
   /// split.read throws.

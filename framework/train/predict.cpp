@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 
 #include "core/error.h"
 #include "core/output_files.h"
@@ -69,7 +70,7 @@ Predictor::Observer writer_of_activations(const std::string& folder) {
 }
 
 std::vector<float> logits_of(Trained& trained, const DatasetInfo& dataset,
-                             std::vector<uint8_t> images, const std::string& activations) {
+                             const std::vector<uint8_t>& images, const std::string& activations) {
   Setup& setup = trained.setup;
   Context context(device_of(setup.spec));
   context.set_workspace_limit(workspace_limit(setup.spec));
@@ -77,8 +78,8 @@ std::vector<float> logits_of(Trained& trained, const DatasetInfo& dataset,
   Weights weights = load_weights(trained.checkpoint, setup, context.device(),
                                  {.config = write_yaml(setup.config)});
   Predictor predictor(setup.layers, weights, context);
-  if (activations.empty()) return predictor.logits(dataset, std::move(images));
-  return predictor.logits(dataset, std::move(images), writer_of_activations(activations));
+  if (activations.empty()) return predictor.logits(dataset, images);
+  return predictor.logits(dataset, images, writer_of_activations(activations));
 }
 
 std::vector<std::vector<Prediction>> predict(Trained& trained, const DatasetInfo& dataset,
@@ -196,27 +197,32 @@ void predict_pictures(Trained& trained, DatasetInfo info, const PredictOptions& 
   Weights weights = load_weights(trained.checkpoint, setup, context.device(),
                                  {.config = write_yaml(setup.config)});
   json made = json::array();
+  std::optional<Predictor> predictor;  // of pictures of info's size
+  std::vector<float> values;
   for (size_t i = 0; i < files.size(); ++i) {
     const Image read = read_image_file(options.images[i]);
     const Image image = setup.dataset.fit    ? setup.dataset.fit(read)
                         : info.channels == 1 ? to_grey(read)
                                              : to_rgb(read);
-    info.height = image.height;
-    info.width = image.width;
-    if (info.has_targets()) {
-      info.target.height = scale * image.height;
-      info.target.width = scale * image.width;
+    if (!predictor || image.height != info.height || image.width != info.width) {
+      info.height = image.height;
+      info.width = image.width;
+      if (info.has_targets()) {
+        info.target.height = scale * image.height;
+        info.target.width = scale * image.width;
+      }
+      predictor.reset();  // its memory, before the next takes its own
+      resize_network(trained, info);
+      check_parameters(setup.layers, weights, options.images[i]);
+      choose_implementations(setup, context, false);
+      predictor.emplace(setup.layers, weights, context);
     }
-    resize_network(trained, info);
-    check_parameters(setup.layers, weights, options.images[i]);
-    choose_implementations(setup, context, false);
-    Predictor predictor(setup.layers, weights, context);
-    const std::vector<float> values = predictor.logits(info, planes_of(image));
+    predictor->predict(info, planes_of(image), &values);
     if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) {
       throw RunError(trained.checkpoint.string() + ": what the network makes of " +
                      options.images[i] + " is not finite");
     }
-    const Image picture = picture_of(values, predictor.output().shape);
+    const Image picture = picture_of(values, predictor->output().shape);
     write_file(files[i].file, png_of(picture));
     made.push_back({{"image", options.images[i]},
                     {"picture", files[i].file},
