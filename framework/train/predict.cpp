@@ -15,6 +15,7 @@
 #include "core/write_file.h"
 #include "data/image_file.h"
 #include "data/pictures.h"
+#include "net/prediction.h"
 #include "net/table.h"
 #include "net/yaml.h"
 #include "train/filters.h"
@@ -129,12 +130,20 @@ json json_of(const Pictures& pictures, const DatasetInfo& info,
   return images;
 }
 
-// What the last loss reads.
 const TensorDesc& result_of(const std::vector<ResolvedLayer>& layers) {
-  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
-    if (layer->layer->is_loss()) return layer->layer->inputs()[0];
-  }
-  return layers.back().layer->outputs()[0];
+  const int reader = result_reader(layers);
+  return reader == kField ? layers.back().layer->outputs()[0]
+                          : layers[static_cast<size_t>(reader)].layer->inputs()[0];
+}
+
+void check_result(const Trained& trained) {
+  const std::vector<ResolvedLayer>& layers = trained.setup.layers;
+  const int reader = result_reader(layers);
+  if (reader == kField) return;
+  const InputSource& result = layers[static_cast<size_t>(reader)].inputs[0];
+  if (result.layer != kField) return;
+  throw ConfigError(trained.checkpoint.string() + ": its last loss reads the field '" +
+                    result.field + "' and nothing that a layer makes; there is nothing to predict");
 }
 
 bool makes_pictures(const Setup& setup) {
@@ -142,21 +151,20 @@ bool makes_pictures(const Setup& setup) {
   return shape.rank() == 4 && (shape[1] == 1 || shape[1] == 3);
 }
 
-// The network of that checkpoint on images of other sizes.
+// The part of the network of that checkpoint that predicts, on images of other sizes.
 void resize_network(Trained& trained, const DatasetInfo& info) {
   Setup& setup = trained.setup;
   ConfigErrors errors(trained.checkpoint.string());
   const NetSpec& spec = setup.folded ? setup.folded->spec : setup.spec;
-  setup.layers = resolve(spec, fields_of(info, 1), errors, false);
+  setup.layers = resolve(prediction_of(spec), fields_of(info, 1), errors, false);
   errors.raise_if_any();
 }
 
 void check_parameters(const std::vector<ResolvedLayer>& layers, const Weights& weights,
                       const std::string& picture) {
-  size_t number = 0;
   for (const ResolvedLayer& layer : layers) {
-    for (const ParameterSpec& parameter : layer.layer->parameters()) {
-      if (weights.parameters().at(number++).spec.desc == parameter.desc) continue;
+    for (size_t i = 0; i < layer.layer->parameters().size(); ++i) {
+      if (weights.find(layer, i)) continue;
       throw ConfigError(picture + ": the weights of layer " + layer.name +
                         " are of one size of image, and this picture has another; scale it to "
                         "data.patch");
@@ -242,6 +250,7 @@ void predict_pictures(Trained& trained, DatasetInfo info, const PredictOptions& 
 
 void run_predict(const PredictOptions& options) {
   Trained trained = open(options.trained);
+  check_result(trained);
   const DatasetInfo dataset = normalised_as_trained(trained);
   if (makes_pictures(trained.setup)) return predict_pictures(trained, dataset, options);
   if (!options.out.empty()) {

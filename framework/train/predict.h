@@ -19,7 +19,7 @@ struct PredictOptions {
 };
 
 /// Prints the likeliest classes of each image to standard output. Of a network that makes pictures
-/// (whose last loss reads images of 1 or 3 channels) it writes them as PNG files instead: of
+/// (images of 1 or 3 channels; result_reader()) it writes them as PNG files instead: of
 /// FOLDER/name.jpg, in its own size, to OUT/name.png; a value v of the network becomes the byte
 /// round(255 v), clamped. Throws duet::Error.
 void run_predict(const PredictOptions& options);
