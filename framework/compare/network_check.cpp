@@ -24,6 +24,8 @@ Bytes bytes_of(const Tensor& tensor, Device device) {
   return download(tensor.memory, device, tensor.bytes());
 }
 
+LayerSituation in_training(const Net::Node& node) { return {.training = !node.frozen}; }
+
 /// What a pass writes, in the order of Reference's outputs; without a dx that nobody needs.
 std::vector<Tensor> outputs_of(Pass pass, const Net::Node& node, const LayerSituation& situation) {
   const LayerTensors& t = node.tensors;
@@ -250,7 +252,7 @@ class TensorWatch {
   /// What has changed since it was last looked at and is none of the call's own; empty if nothing.
   /// What lies in the memory that the call writes is needed no more.
   std::string changed_by(const Net::Call& call) {
-    std::vector<Tensor> own = outputs_of(call.step->pass, *call.node, {});
+    std::vector<Tensor> own = outputs_of(call.step->pass, *call.node, in_training(*call.node));
     own.push_back(call.node->tensors.state);
     const StagedTensors& staged = call.node->staged;
     if (call.step->pass == Pass::kForward) own.insert(own.end(), {staged.x, staged.w});
@@ -313,8 +315,8 @@ class NetworkCheck {
       const Net::Call& call = *operation.call;
       auto& layer = layers[call.node];
       if (!layer) {
-        layer = std::make_unique<SeenLayer>(*call.node, passes_of(*call.node), LayerSituation{},
-                                            context_.device());
+        layer = std::make_unique<SeenLayer>(*call.node, passes_of(*call.node),
+                                            in_training(*call.node), context_.device());
         layer->read_inputs(step);
       }
       if (call.step->pass != Pass::kForward && layer->read_gradients()) watch.look();

@@ -229,6 +229,23 @@ size_t Batches::memory_bytes() const {
          grey_means_.bytes() + shares_.bytes() + scale_.bytes() + shift_.bytes();
 }
 
+void Batches::replace(const Split& samples, int64_t first, int64_t count) {
+  const int64_t elements = sample_.elements();
+  const size_t value = numbers_ ? sizeof(float) : 1;
+  const auto bytes = static_cast<size_t>(count * elements) * value;
+  const bool fits = count >= 1 && first >= 0 && first + count <= samples.count &&
+                    bytes <= samples_.bytes() && !samples.read;
+  if (!fits || stream_ || targets_ || options_.shuffle) {
+    throw std::logic_error("Batches::replace: these samples cannot be replaced");
+  }
+  const auto* const from = numbers_ ? reinterpret_cast<const std::byte*>(samples.numbers.data())
+                                    : reinterpret_cast<const std::byte*>(samples.images.data());
+  copy_bytes(samples_.data(), device_, from + static_cast<size_t>(first * elements) * value,
+             Device::kCpu, bytes);
+  count_ = count;
+  per_epoch_ = (count + options_.batch - 1) / options_.batch;
+}
+
 SampleOrder Batches::order() const {
   return {.seed = options_.seed,
           .count = static_cast<uint32_t>(count_),

@@ -51,6 +51,11 @@ class Batches {
   /// is left out; without it the last one may be partly empty.
   int64_t per_epoch() const { return per_epoch_; }
 
+  /// Puts `count` samples of another split, from `first`, at the place of this one's, which then has
+  /// so many. Waits for what is queued. REQUIRES: neither streamed, shuffled nor augmented, no
+  /// targets or records; the samples are in memory, at least 1 and at most as many as were copied.
+  void replace(const Split& samples, int64_t first, int64_t count);
+
   /// Has the gathers that are queued from here on find batch `step` there, and only that one. Nothing
   /// to do unless streamed. Returns false as soon as `stop` is true, without that. Throws what
   /// split.read throws.

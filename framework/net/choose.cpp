@@ -49,7 +49,10 @@ class Chooser {
   }
 
  private:
-  bool runs(Pass pass) const { return gradient_ || pass != Pass::kBackwardData; }
+  bool runs(Pass pass) const {
+    if (pass == Pass::kBackwardFilter) return !layer_spec_.frozen;
+    return gradient_ || pass != Pass::kBackwardData;
+  }
 
   std::optional<PassChoice> choose(Pass pass) {
     std::string name = spec_.backend.name;

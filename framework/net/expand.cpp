@@ -2,7 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+
+#include "core/error.h"
+#include "core/field.h"
+#include "layers/layers.h"
+#include "net/yaml.h"
 
 namespace duet {
 namespace {
@@ -45,6 +51,29 @@ void put(ConfigNode& item, const std::string& key, ConfigNode value) {
   item.at_or_add(key) = std::move(value);
 }
 
+std::vector<std::string> inputs_of(const ConfigNode& item) {
+  const ConfigNode* node = item.find("inputs");
+  if (!node) return {};
+  std::vector<std::string> names;
+  if (node->kind == ConfigNode::Kind::kScalar) names.push_back(node->scalar);
+  for (const ConfigNode& each : node->items) names.push_back(each.scalar);
+  return names;
+}
+
+// A loss or a metric; what is wrong with it is told by who reads the layers.
+bool is_end(ConfigNode item) {
+  const LayerType* const type = find_layer_type(text_of(item, "type"));
+  ConfigErrors ignored("");
+  ConfigReader reader(item, "", ignored);
+  return type && type->make(reader)->is_end();
+}
+
+void set_marks(ConfigNode& node, Mark mark) {
+  node.mark = node.key_mark = mark;
+  for (ConfigNode& item : node.items) set_marks(item, mark);
+  for (auto& [key, value] : node.entries) set_marks(value, mark);
+}
+
 size_t bytes_of(const ConfigNode& node) {
   size_t bytes = sizeof node + node.scalar.size();
   for (const ConfigNode& item : node.items) bytes += bytes_of(item);
@@ -54,7 +83,9 @@ size_t bytes_of(const ConfigNode& node) {
 
 class Expander {
  public:
-  explicit Expander(ConfigErrors& errors) : errors_(errors) {}
+  /// `features`: the key of the configuration; null: none.
+  Expander(const ConfigNode* features, ConfigErrors& errors)
+      : features_(features), errors_(errors) {}
 
   std::vector<ConfigNode> run(const ConfigNode& layers) {
     Scope all;
@@ -69,6 +100,14 @@ class Expander {
     std::string prefix = {};                          // "layer1.0."
     std::map<std::string, std::string> outputs = {};  // by the name as it is written: who makes it
     std::map<std::string, int> counts = {};           // by type
+    std::optional<ConfigNode> frozen = {};            // of its layers
+  };
+
+  // A features network: ordinary layers, each with its name and `inputs`.
+  struct Network {
+    std::vector<ConfigNode> layers;
+    std::map<std::string, std::string> outputs;  // Scope::outputs
+    std::string last;
   };
 
   // Adds the layers of `list`, the first of which reads `before`; returns who makes the last value.
@@ -107,8 +146,10 @@ class Expander {
   std::string add(ConfigNode item, const std::string& name, Scope& scope,
                   const std::string& before) {
     const std::string full = scope.prefix + name;
-    const std::string output = is_composite(item) ? add_composite(item, full, scope, before)
-                                                  : add_layer(std::move(item), full, scope, before);
+    const std::string output =
+        text_of(item, "type") == "features" ? add_features(item, full, scope, before)
+        : is_composite(item)                ? add_composite(item, full, scope, before)
+                                            : add_layer(std::move(item), full, scope, before);
     scope.outputs[name] = output;
     return output;
   }
@@ -124,6 +165,7 @@ class Expander {
     } else if (before != last_) {
       put(item, "inputs", words({before}, item.mark));
     }
+    if (scope.frozen && !item.find("frozen")) put(item, "frozen", *scope.frozen);
     push(std::move(item));
     return last_ = full;
   }
@@ -133,20 +175,15 @@ class Expander {
     const bool residual = text_of(item, "type") == "residual";
     ConfigReader reader(item, "layer " + full + " (" + text_of(item, "type") + ")", errors_);
     for (const char* key : {"name", "type"}) reader.raw(key);
-    if (const ConfigNode* inputs = reader.raw("inputs")) {
-      const ConfigNode& input = inputs->items.size() == 1 ? inputs->items[0] : *inputs;
-      if (input.kind != ConfigNode::Kind::kScalar) {
-        reader.error("inputs", "expected the name of one layer");
-        return full;
-      }
-      before = found(input.scalar, scope);
-    }
+    if (!read_input(reader, scope, &before)) return full;
+    const ConfigNode* frozen = reader.raw("frozen");
     const ConfigNode* body = layers_of(reader, residual ? "body" : "layers", true);
     const ConfigNode* shortcut = residual ? layers_of(reader, "shortcut", false) : nullptr;
     ConfigNode* activation = residual ? reader.raw("activation") : nullptr;
     reader.finish();
     if (!body) return full;
-    Scope inside{.around = &scope, .prefix = full + "."};
+    Scope inside{.around = &scope, .prefix = full + ".", .frozen = scope.frozen};
+    if (frozen) inside.frozen = *frozen;
     const std::string made = add_all(*body, inside, before);
     if (!residual) return made;
     const std::string other = shortcut ? add_all(*shortcut, inside, before) : before;
@@ -164,6 +201,145 @@ class Expander {
     layer.mark = activation->mark;
     put(layer, "type", *activation);
     return add_repeated(std::move(layer), inside, joined);
+  }
+
+  // Sets `before` to the layer that a composite names in `inputs`. Returns false if that is wrong.
+  bool read_input(ConfigReader& reader, const Scope& scope, std::string* before) {
+    const ConfigNode* inputs = reader.raw("inputs");
+    if (!inputs) return true;
+    const ConfigNode& input = inputs->items.size() == 1 ? inputs->items[0] : *inputs;
+    if (input.kind != ConfigNode::Kind::kScalar) {
+      reader.error("inputs", "expected the name of one layer");
+      return false;
+    }
+    *before = found(input.scalar, scope);
+    return true;
+  }
+
+  std::string add_features(ConfigNode& item, const std::string& full, const Scope& scope,
+                           std::string before) {
+    ConfigReader reader(item, "layer " + full + " (features)", errors_);
+    for (const char* key : {"name", "type"}) reader.raw(key);
+    if (!read_input(reader, scope, &before)) return full;
+    const std::string name = reader.text("network");
+    const bool whole = !reader.raw("until");
+    std::string until = whole ? "" : reader.text("until");
+    reader.finish();
+    const Network* const network = name.empty() ? nullptr : find_network(name, reader);
+    if (!network) return full;
+    if (!whole) {
+      const auto output = network->outputs.find(until);
+      if (output == network->outputs.end()) {
+        std::vector<std::string> known;
+        for (const auto& [each, by] : network->outputs) known.push_back(each);
+        reader.error("until", "the features network '" + name + "' has no layer '" + until + "'" +
+                                  did_you_mean(until, known) + "; there are: " + join(known));
+        return full;
+      }
+      until = output->second;
+    }
+    return add_layers_of(*network, name, whole ? network->last : until, item.mark, full, before);
+  }
+
+  // The layers of the network that lead to its layer `until`, and that itself.
+  std::string add_layers_of(const Network& network, const std::string& name,
+                            const std::string& until, Mark mark, const std::string& full,
+                            const std::string& before) {
+    const auto name_here = [&](const std::string& layer) {
+      return layer == kImagesField ? before : full + "." + layer;
+    };
+    std::set<std::string> wanted = {until};
+    for (auto layer = network.layers.rbegin(); layer != network.layers.rend(); ++layer) {
+      if (!wanted.contains(text_of(*layer, "name"))) continue;
+      for (const std::string& input : inputs_of(*layer)) wanted.insert(input);
+    }
+    for (ConfigNode layer : network.layers) {
+      const std::string own = text_of(layer, "name");
+      if (!wanted.contains(own)) continue;
+      if (!is_small(mark)) return full;
+      std::vector<std::string> inputs;
+      for (const std::string& input : inputs_of(layer)) inputs.push_back(name_here(input));
+      for (const char* key : {"name", "frozen"}) layer.erase(key);
+      put(layer, "inputs", words(inputs, mark));
+      put(layer, "features", word(name + "." + own, mark));
+      layer.entries.emplace_front("name", word(full + "." + own, mark));
+      set_marks(layer, mark);  // it may stand in another file
+      push(std::move(layer));
+    }
+    return last_ = name_here(until);
+  }
+
+  // nullptr if there is none, or it is wrong.
+  const Network* find_network(const std::string& name, ConfigReader& reader) {
+    const ConfigNode* const node = features_ ? features_->find(name) : nullptr;
+    if (!node) {
+      std::vector<std::string> known;
+      if (features_) {
+        for (const auto& [each, network] : features_->entries) known.push_back(each);
+      }
+      reader.error("network",
+                   "there is no features network '" + name + "'" + did_you_mean(name, known) +
+                       "; under 'features' there are: " + (known.empty() ? "none" : join(known)));
+      return nullptr;
+    }
+    const auto [place, is_new] = networks_.try_emplace(name);
+    if (is_new) place->second = read_network(name, *node);
+    return place->second ? &*place->second : nullptr;
+  }
+
+  std::optional<Network> read_network(const std::string& name, const ConfigNode& node) {
+    const std::string path = "features: " + name;
+    const ConfigNode *const file = node.find("config"), *const list = node.find("layers");
+    if (!file == !list) {
+      errors_.add(node.mark,
+                  path + ": expected either 'config', a YAML file with layers, or 'layers'");
+      return {};
+    }
+    if (list) return read_network(*list, path, errors_);
+    try {
+      const ConfigNode root = read_yaml_file(file->scalar);
+      ConfigErrors of_file(file->scalar);
+      const ConfigNode* const layers = root.find("layers");
+      const ConfigNode none = {.mark = root.mark};
+      std::optional<Network> network = read_network(layers ? *layers : none, path, of_file);
+      of_file.raise_if_any();
+      return network;
+    } catch (const Error& error) {
+      errors_.add(file->mark, path + ": config: " + error.what());
+      return {};
+    }
+  }
+
+  static std::optional<Network> read_network(const ConfigNode& list, const std::string& path,
+                                             ConfigErrors& errors) {
+    const size_t mistakes = errors.count();
+    const bool all_layers =
+        list.kind == ConfigNode::Kind::kList && !list.items.empty() &&
+        std::all_of(list.items.begin(), list.items.end(),
+                    [](const ConfigNode& item) { return item.kind == ConfigNode::Kind::kMap; });
+    if (!all_layers) {
+      errors.add(list.mark, path + ": expected 'layers', a list of layers");
+      return {};
+    }
+    Expander expander(nullptr, errors);
+    Scope scope;
+    expander.add_all(list, scope, expander.last_);
+    Network network{.outputs = scope.outputs, .last = std::string(kImagesField)};
+    for (ConfigNode& layer : expander.result_) {
+      if (is_end(layer)) {
+        network.outputs.erase(text_of(layer, "name"));
+        continue;
+      }
+      if (!layer.find("inputs")) put(layer, "inputs", words({network.last}, layer.mark));
+      network.last = text_of(layer, "name");
+      network.layers.push_back(std::move(layer));
+    }
+    if (errors.count() > mistakes) return {};
+    if (network.layers.empty()) {
+      errors.add(list.mark, path + ": has no layers but losses");
+      return {};
+    }
+    return network;
   }
 
   // The list under `key`, or nullptr where there is none or it is no list of layers.
@@ -204,7 +380,9 @@ class Expander {
     return false;
   }
 
+  const ConfigNode* features_;
   ConfigErrors& errors_;
+  std::map<std::string, std::optional<Network>> networks_;  // that were asked for
   std::vector<ConfigNode> result_;
   size_t bytes_ = 0;
   std::string last_ = "images";  // the layer added last
@@ -216,7 +394,8 @@ class Expander {
 const std::vector<CompositeType>& composite_types() {
   static const std::vector<CompositeType> types = {
       {"residual", "composite: the sum of what its body and its shortcut make of one value"},
-      {"sequential", "composite: layers one behind the other, under one name"}};
+      {"sequential", "composite: layers one behind the other, under one name"},
+      {"features", "composite: a frozen network of the key 'features', on a layer or a field"}};
   return types;
 }
 
@@ -224,8 +403,14 @@ bool expand_composites(ConfigNode& root, ConfigErrors& errors) {
   ConfigNode* layers = root.find("layers");
   if (!layers || layers->kind != ConfigNode::Kind::kList || !has_composites(*layers)) return true;
   const size_t before = errors.count();
-  layers->items = Expander(errors).run(*layers);
-  return errors.count() == before;
+  ConfigNode* features = root.find("features");
+  layers->items = Expander(features, errors).run(*layers);
+  if (errors.count() != before) return false;
+  if (!features) return true;
+  for (auto& [name, network] : features->entries) {
+    for (const char* key : {"config", "layers"}) network.erase(key);
+  }
+  return true;
 }
 
 }  // namespace duet

@@ -14,8 +14,9 @@ constexpr int kNone = -1;
 // The layer that norm number `i` can be folded into, or kNone.
 int convolution_before(const NetSpec& spec, size_t i) {
   const LayerSpec& norm = spec.layers[i];
+  // The weights of a features network serve other layers, too.
   if (norm.layer->type() != "batch_norm2d" || norm.layout || norm.inputs.size() != 1 ||
-      norm.inputs[0].layer == kField) {
+      norm.inputs[0].layer == kField || !norm.features.empty()) {
     return kNone;
   }
   const int number = norm.inputs[0].layer;
@@ -44,10 +45,8 @@ class Values {
 
   /// Empty if there is none of this name.
   std::vector<float> of(const std::string& name) const {
-    for (const Parameter& parameter : weights_.parameters()) {
-      if (parameter.name == name) return weights_.read(parameter);
-    }
-    return {};
+    const Parameter* const parameter = weights_.find(name);
+    return parameter ? weights_.read(*parameter) : std::vector<float>();
   }
   double at(const std::vector<float>& values, size_t channel, double absent) const {
     return values.empty() ? absent : values.at(channel);

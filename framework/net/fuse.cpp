@@ -21,6 +21,7 @@ bool stands_at(const NetSpec& spec, size_t first, const Sequence& parts) {
   for (size_t i = 0; i < parts.size(); ++i) {
     const LayerSpec& layer = spec.layers[first + i];
     if (layer.layer->type() != parts[i].type) return false;
+    if (layer.features != spec.layers[first].features) return false;
     if (i + 1 == parts.size()) break;
     const std::vector only = {LayerInput{static_cast<int>(first + i)}};
     if (layer.readers > 1 || spec.layers[first + i + 1].inputs != only) return false;
@@ -56,8 +57,8 @@ std::string hindrance_of(const Layer& block, const NetSpec& spec, size_t first, 
 
 // The keys of the parts, with their prefixes.
 ConfigNode block_keys(const NetSpec& spec, size_t first, const Sequence& parts) {
-  const std::vector<std::string_view> of_any_layer = {"name", "type", "inputs", "backend",
-                                                      "layout"};
+  const std::vector<std::string_view> of_any_layer = {"name",   "type",   "inputs",  "backend",
+                                                      "layout", "frozen", "features"};
   ConfigNode keys = ConfigNode::map();
   for (size_t i = 0; i < parts.size(); ++i) {
     for (const auto& [key, value] : spec.layers[first + i].keys.entries) {
@@ -70,13 +71,16 @@ ConfigNode block_keys(const NetSpec& spec, size_t first, const Sequence& parts) 
 
 std::optional<FusedBlock> block_of(const Match& match, const NetSpec& spec, size_t i) {
   const LayerSpec& head = spec.layers[i];
-  FusedBlock block{.prefix = head.name, .parts = match.parts->size()};
+  FusedBlock block{.parts = match.parts->size()};
   block.spec.name = head.name;
+  block.spec.parameter_prefix = head.parameter_prefix;
+  block.spec.features = head.features;
   for (size_t part = 1; part < block.parts; ++part) {
     block.spec.name += "+" + spec.layers[i + part].name;
   }
   block.spec.keys = block_keys(spec, i, *match.parts);
   block.spec.inputs = head.inputs;
+  block.spec.frozen = head.frozen;  // the others have no weights
   block.spec.stream = head.stream;
   block.spec.mark = head.mark;
   ConfigErrors none("");  // the keys were checked with the parts

@@ -11,7 +11,6 @@ namespace duet {
 
 struct FusedBlock {
   LayerSpec spec;              // the block, not yet bound; it names what its first layer names
-  std::string prefix;          // the name under which its parameters are saved
   size_t parts = 0;            // how many layers of the spec it replaces
   std::string hindrance = {};  // why its layers must run one by one, or empty
 };

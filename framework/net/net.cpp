@@ -49,13 +49,16 @@ Net::Net(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& co
   set_losses(layers);
   take_workspace();
   take_prepared_memory();
-  use_weights();
+  use_weights(layers);
   set_constants();
 }
 
 void Net::make_implementations(const std::vector<ResolvedLayer>& layers) {
   for (const ResolvedLayer& resolved : layers) {
-    Node node{.name = resolved.name, .layer = resolved.layer, .inputs = resolved.inputs};
+    Node node{.name = resolved.name,
+              .layer = resolved.layer,
+              .inputs = resolved.inputs,
+              .frozen = resolved.frozen};
     for (const PassChoice& choice : resolved.passes) {
       Implementation* implementation = nullptr;
       for (const Node::Step& step : node.steps) {
@@ -210,7 +213,7 @@ void Net::set_losses(const std::vector<ResolvedLayer>& layers) {
     output_gradient_ = last.dy[0];
     return;
   }
-  output_ = losses_.back().node->tensors.x[0];
+  output_ = nodes_[static_cast<size_t>(plan_.result_reader)].tensors.x[0];
   if (losses_.size() == 1 && losses_[0].weight == 1.0f) {
     objective_ = losses_[0].value();
     return;
@@ -249,23 +252,24 @@ void Net::set_constants() {
   }
 }
 
-void Net::use_weights() {
+void Net::use_weights(const std::vector<ResolvedLayer>& layers) {
   if (mode_ != Mode::kInference) {
     gradient_memory_ = Buffer(context_.device(), weights_.trained().bytes());
     fill_bytes(gradient_memory_.data(), context_.device(), 0, gradient_memory_.bytes());
   }
-  size_t number = 0;
-  for (Node& node : nodes_) {
-    for (const ParameterSpec& spec : node.layer->parameters()) {
-      const Parameter& parameter = weights_.parameters().at(number++);
-      if (!(parameter.spec.desc == spec.desc)) {
-        throw std::logic_error("the weights are of another network: " + parameter.name);
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    Node& node = nodes_[i];
+    for (size_t j = 0; j < node.layer->parameters().size(); ++j) {
+      const Parameter* const parameter = weights_.find(layers[i], j);
+      if (!parameter) {
+        throw std::logic_error("the weights are of another network than layer " + node.name);
       }
-      const bool has_gradient = gradient_memory_.bytes() && spec.trained();
-      node.tensors.w.push_back(weights_.view(parameter));
-      node.tensors.dw.push_back(has_gradient ? Weights::view(parameter, gradients()) : Tensor());
+      const bool has_gradient = gradient_memory_.bytes() && parameter->spec.trained();
+      node.tensors.w.push_back(weights_.view(*parameter));
+      node.tensors.dw.push_back(has_gradient ? Weights::view(*parameter, gradients()) : Tensor());
     }
   }
+  take_unwanted_memory();
 }
 
 void Net::list_calls() {
@@ -285,7 +289,7 @@ void Net::run(const Call& call, const uint64_t* number, const WeightUpdate& upda
   run(call, number, true, &update);
 }
 
-void Net::run_pass(const Call& call, const Run& run, const WeightUpdate* update) {
+void Net::run_pass(const Call& call, const Run& run, bool trains, const WeightUpdate* update) {
   const Node& node = *call.node;
   const LayerTensors& t = node.tensors;
   const bool filter = call.step->pass == Pass::kBackwardFilter;
@@ -300,7 +304,7 @@ void Net::run_pass(const Call& call, const Run& run, const WeightUpdate* update)
     node.inference->backward_data_of_prepared(run, t, node.prepared);
   } else if (update && filter) {
     node.updates->backward_filter_with_update(aside(run), t, *update);
-  } else if (call.step->shares && run.training) {
+  } else if (call.step->shares && trains) {
     call.step->shares->run_sharing(call.step->pass, run, t, node.staged,
                                    node.leaves ? node.moments : ChannelMoments());
   } else {
@@ -322,7 +326,7 @@ void Net::run(const Call& call, const uint64_t* number, bool training, const Wei
   try {
     const Running running(step.id, node.layer->type(), to_string(step.pass), node.name);
     const bool trains = training && mode_ != Mode::kGradients;
-    const Run run{context_, workspace_.data(), workspace_bytes_, number, trains};
+    const Run run{context_, workspace_.data(), workspace_bytes_, number, trains && !node.frozen};
     if (!trains && step.pass == Pass::kForward && node.inference) {
       prepare_weights();
       node.inference->infer(run, node.tensors, node.prepared);
@@ -333,7 +337,7 @@ void Net::run(const Call& call, const uint64_t* number, bool training, const Wei
     } else if (takes_prepared(call) && step.pass == Pass::kForward) {
       node.inference->infer(run, node.tensors, node.prepared);
     } else {
-      run_pass(call, run, update);
+      run_pass(call, run, trains, update);
     }
     if (ends_forward) queue_objective();
   } catch (const DeviceError& e) {
@@ -368,8 +372,8 @@ void Net::infer() {
 
 size_t Net::memory_bytes() const {
   return weights_.memory_bytes() + gradient_memory_.bytes() + activation_memory_.bytes() +
-         workspace_.bytes() + workspace_aside_.bytes() + prepared_memory_.bytes() +
-         objective_memory_.bytes();
+         unwanted_memory_.bytes() + workspace_.bytes() + workspace_aside_.bytes() +
+         prepared_memory_.bytes() + objective_memory_.bytes();
 }
 
 std::string Net::find_non_finite(const uint64_t* step) {

@@ -40,6 +40,7 @@ class Net {
     std::string name;
     std::shared_ptr<Layer> layer;
     std::vector<InputSource> inputs;  // layers by their numbers in nodes()
+    bool frozen = false;              // in training, too, it runs as in evaluation
     std::vector<std::unique_ptr<Implementation>> implementations;
     std::vector<Step> steps;  // in passes() order; those that never run too
     LayerTensors tensors;
@@ -107,7 +108,7 @@ class Net {
   const Tensor& field(std::string_view name) const;
   const Tensor& input() const { return field(kImagesField); }
   const Tensor& labels() const { return field(kLabelsField); }
-  /// What the network makes: of one with losses what the last of them reads, as the logits.
+  /// What the network makes (NetPlan::result), as the logits.
   const Tensor& output() const { return output_; }
   /// What backward() leaves of a field that resolve() was to give a gradient, in the field's desc;
   /// falsy of any other, and if no layer reads it.
@@ -170,11 +171,12 @@ class Net {
   void set_moments(const HandedMoments& handed, void* memory);
   void take_workspace();
   void take_prepared_memory();
-  void use_weights();
+  void use_weights(const std::vector<ResolvedLayer>& layers);
+  void take_unwanted_memory();
   void set_constants();
   bool may_run_aside(const Call& call) const;
   void run(const Call& call, const uint64_t* step, bool training, const WeightUpdate* update);
-  void run_pass(const Call& call, const Run& run, const WeightUpdate* update);
+  void run_pass(const Call& call, const Run& run, bool trains, const WeightUpdate* update);
   void wait_for_readers(const Call& call);
   void queue_objective();
 
@@ -183,6 +185,7 @@ class Net {
   const Mode mode_;
   const NetPlan plan_;
   Buffer gradient_memory_;
+  Buffer unwanted_memory_;  // for gradients that a frozen layer's backward pass cannot leave out
   Buffer activation_memory_;
   size_t unshared_bytes_ = 0;  // of activations and their gradients, one behind the other
   Buffer workspace_;

@@ -1,5 +1,6 @@
 // Where the tensors of a network lie.
 #include <algorithm>
+#include <tuple>
 
 #include "core/arena.h"
 #include "net/net.h"
@@ -90,6 +91,28 @@ void Net::take_memory() {
   }
   for (size_t i = 0; i < handed_.size(); ++i) {
     set_moments(handed_[i], activation_memory_.at(packing.offsets[handed + i]));
+  }
+}
+
+// A batch normalisation computes all its gradients in one pass. Those of its weights go to memory that all
+// frozen ones share.
+void Net::take_unwanted_memory() {
+  size_t bytes = 0;
+  std::vector<std::tuple<Node*, size_t, size_t>> places;  // of a gradient: its number and offset
+  for (const Call& call : calls_) {
+    if (call.step->pass != Pass::kBackward || !call.node->frozen) continue;
+    ArenaPlan plan;
+    const std::vector<ParameterSpec>& parameters = call.node->layer->parameters();
+    for (size_t j = 0; j < parameters.size(); ++j) {
+      if (!parameters[j].trained()) continue;
+      places.emplace_back(call.node, j, plan.reserve(parameters[j].desc.bytes()));
+    }
+    bytes = std::max(bytes, plan.bytes());
+  }
+  unwanted_memory_ = Buffer(context_.device(), bytes);
+  for (const auto& [node, number, offset] : places) {
+    node->tensors.dw[number] = {node->layer->parameters()[number].desc,
+                                unwanted_memory_.at(offset)};
   }
 }
 

@@ -38,7 +38,7 @@ void Net::hand_moments_on(const std::vector<ResolvedLayer>& layers) {
       const auto to = static_cast<size_t>(reader);
       auto* const takes = dynamic_cast<TakesMoments*>(forward_of(nodes_[to]));
       // A view's output is its input under another shape, with other channels.
-      if (!takes || !takes->wants_moments() ||
+      if (!takes || !takes->wants_moments() || nodes_[to].frozen ||
           !(layers[to].layer->inputs()[0] == layers[i].layer->outputs()[0]))
         continue;
       nodes_[to].takes = takes;

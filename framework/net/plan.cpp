@@ -76,10 +76,14 @@ class Planner {
                          : add({.desc = layer(i).outputs()[j], .producer = static_cast<int>(i)});
       }
       if (layer(i).is_loss()) plan_.losses.push_back(static_cast<int>(i));
-      if (layer(i).is_loss()) plan_.result = at.x[0];
       if (layers_[i].is_result) plan_.result_layer = static_cast<int>(i);
     }
-    if (!plan_.losses.empty() || layers_.empty()) return;
+    if (layers_.empty()) return;
+    plan_.result_reader = result_reader(layers_);
+    if (plan_.result_reader != kField) {
+      plan_.result = plan_.layers[static_cast<size_t>(plan_.result_reader)].x[0];
+      return;
+    }
     if (plan_.result_layer < 0) plan_.result_layer = static_cast<int>(layers_.size()) - 1;
     plan_.result = plan_.layers[static_cast<size_t>(plan_.result_layer)].y[0];
   }

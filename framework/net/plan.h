@@ -54,8 +54,9 @@ struct NetPlan {
   std::map<std::string, int> fields;           // those that are read, by name: their values
   std::map<std::string, int> field_gradients;  // those that resolve() was asked for
   std::vector<int> losses;                     // layers
-  /// What the network makes: of one with losses what the last of them reads.
+  /// What the network makes, which in one with losses layer result_reader reads (result_reader()).
   int result = kNoValue;
+  int result_reader = kField;
   /// Of a network without losses: the layer whose first output is `result`, and its gradient, which
   /// starts the backward pass, if there is one.
   int result_layer = -1;

@@ -1,22 +1,11 @@
 #include "net/prediction.h"
 
+#include "net/resolve.h"
+
 namespace duet {
 
 NetSpec prediction_of(const NetSpec& spec) {
-  std::vector<bool> leads(spec.layers.size());
-  const auto mark = [&](const LayerInput& input) {
-    if (input.layer != kField) leads[static_cast<size_t>(input.layer)] = true;
-  };
-  bool found = false;  // the last loss
-  for (size_t i = leads.size(); i-- > 0;) {
-    const LayerSpec& layer = spec.layers[i];
-    if (leads[i]) {
-      for (const LayerInput& input : layer.inputs) mark(input);
-    } else if (layer.layer->is_loss() && !found) {
-      mark(layer.inputs[0]);
-      found = true;
-    }
-  }
+  const std::vector<bool> leads = leading_to(spec.layers, result_reader(spec.layers));
   NetSpec part = spec;
   part.layers.clear();
   std::vector<int> numbers;  // of the layers of `spec` in it

@@ -46,7 +46,7 @@ class Resolver {
         const LayerSpec& layer = spec_.layers[i];
         if (layer.layer->takes_labels()) check_classes(layer);
         if (names_block_only(layer, hindered)) return {};
-        if (!add(layer, layer.name, nullptr)) return {};  // the shapes after it are unknown
+        if (!add(layer, nullptr)) return {};  // the shapes after it are unknown
         parts = 1;
       }
       if (!hindered.empty()) {
@@ -55,7 +55,7 @@ class Resolver {
       i += parts;
       sources_[i - 1] = last_output();
     }
-    if (!drop_useless_gradients()) return {};
+    if (!drop_useless_gradients() || !trains_any()) return {};
     return with_splits();
   }
 
@@ -80,24 +80,40 @@ class Resolver {
         }
         continue;
       }
-      const auto& parameters = layer.layer->parameters();
-      const bool trained = std::any_of(parameters.begin(), parameters.end(),
-                                       [](const auto& p) { return p.trained(); });
-      if (trained && training_) {
+      if (is_trained(layer) && training_) {
         report_untrained(layer);
         all_trained = false;
       }
-      if (parameters.empty() && !needs_gradients(layer.inputs)) continue;
+      if (layer.layer->parameters().empty() && !needs_gradients(layer.inputs)) continue;
       for (InputSource& input : layer.inputs) input.gradient = false;
       std::erase_if(layer.passes, [](const auto& choice) { return choice.pass != Pass::kForward; });
     }
     return all_trained;
   }
 
+  // Reports that nothing is left to be trained.
+  bool trains_any() {
+    const auto frozen = std::find_if(result_.begin(), result_.end(), [](const auto& layer) {
+      return layer.frozen && !layer.layer->parameters().empty();
+    });
+    if (!training_ || frozen == result_.end() ||
+        std::any_of(result_.begin(), result_.end(), is_trained)) {
+      return true;
+    }
+    const auto written = std::find_if(
+        spec_.layers.begin(), spec_.layers.end(),
+        [&](const LayerSpec& each) { return each.parameter_prefix == frozen->parameter_prefix; });
+    errors_.add(written->mark,
+                label_of(frozen->name, *frozen->layer) +
+                    ": is frozen, and so is every layer with weights: there is nothing to train; "
+                    "delete 'frozen' where a layer is to be trained");
+    return false;
+  }
+
   void report_untrained(const ResolvedLayer& layer) {
-    const auto written =
-        std::find_if(spec_.layers.begin(), spec_.layers.end(),
-                     [&](const LayerSpec& each) { return each.name == layer.parameter_prefix; });
+    const auto written = std::find_if(
+        spec_.layers.begin(), spec_.layers.end(),
+        [&](const LayerSpec& each) { return each.parameter_prefix == layer.parameter_prefix; });
     errors_.add(written->mark,
                 label_of(layer.name, *layer.layer) +
                     ": no loss passes a gradient to its weights, as only metrics, or "
@@ -140,7 +156,7 @@ class Resolver {
   size_t add_block(size_t i, std::vector<FusedBlock>* hindered) {
     for (FusedBlock& block : blocks_at(spec_, i)) {
       if (block.hindrance.empty()) block.hindrance = hidden_id(block, i);
-      if (block.hindrance.empty() && add(block.spec, block.prefix, &block.hindrance)) {
+      if (block.hindrance.empty() && add(block.spec, &block.hindrance)) {
         return block.parts;
       }
       if (!block.hindrance.empty()) hindered->push_back(std::move(block));
@@ -215,7 +231,7 @@ class Resolver {
   InputSource last_output() const {
     const ResolvedLayer& last = result_.back();
     return {static_cast<int>(result_.size()) - 1, 0,
-            !last.layer->parameters().empty() || needs_gradients(last.inputs)};
+            is_trained(last) || needs_gradients(last.inputs)};
   }
 
   std::string text_of(const InputSource& source) {
@@ -227,17 +243,19 @@ class Resolver {
 
   // Returns false if the layer does not fit. A fused block is tentative: it then leaves no trace
   // but `hindrance`.
-  bool add(const LayerSpec& spec, const std::string& prefix, std::string* hindrance) {
+  bool add(const LayerSpec& spec, std::string* hindrance) {
     const size_t before = result_.size();
     const std::vector<BatchField> fields = fields_;
-    if (add_with_reorders(spec, prefix, hindrance)) return true;
+    if (add_with_reorders(spec, hindrance)) return true;
     result_.erase(result_.begin() + static_cast<std::ptrdiff_t>(before), result_.end());
     fields_ = fields;
     return false;
   }
 
-  bool add_with_reorders(const LayerSpec& spec, const std::string& prefix, std::string* hindrance) {
-    ResolvedLayer resolved{spec.name, prefix, spec.layer->clone(), {}};
+  bool add_with_reorders(const LayerSpec& spec, std::string* hindrance) {
+    ResolvedLayer resolved{spec.name, spec.parameter_prefix, spec.layer->clone(), {}};
+    resolved.frozen = spec.frozen && training_;
+    resolved.features = spec.features;
     Layer& layer = *resolved.layer;
     const Layout wanted =
         layer.is_view(Pass::kForward) ? Layout::kNCHW : spec.layout.value_or(spec_.layout);
@@ -258,7 +276,19 @@ class Resolver {
     resolved.loss_weight = spec.loss_weight;
     try {
       layer.bind(inputs, {.math = spec_.math, .seed = spec_.seed, .stream = spec.stream});
-      if (const auto reason = layer.untrainable(); reason && training_) throw ShapeError(*reason);
+      if (const auto reason = layer.untrainable(); reason && training_ && !resolved.frozen) {
+        throw ShapeError(*reason);
+      }
+      check_shared_weights(resolved);
+      if (needs_gradient_of_weights(resolved)) {
+        if (hindrance) {
+          *hindrance = "it is frozen, and the block's backward_data needs its backward_filter";
+          return false;
+        }
+        throw ShapeError(
+            "is frozen, and its backward_data needs its backward_filter; write its parts as layers "
+            "of their own");
+      }
       if (layer.outputs().size() > 1 && !layer.is_end()) {
         throw ShapeError(
             "is inserted automatically; remove it and list its input under 'inputs' of each "
@@ -280,6 +310,29 @@ class Resolver {
     check_state(spec, resolved);
     result_.push_back(std::move(resolved));
     return true;
+  }
+
+  // A block's passes hand each other what they compute (Layer::chooses_per_pass).
+  static bool needs_gradient_of_weights(const ResolvedLayer& layer) {
+    return layer.frozen && layer.layer->passes().size() == 3 && !layer.layer->chooses_per_pass() &&
+           needs_gradients(layer.inputs);
+  }
+
+  // All layers of one name in a features network have the same weights. Throws ShapeError.
+  void check_shared_weights(const ResolvedLayer& layer) const {
+    if (layer.features.empty()) return;
+    for (const ResolvedLayer& other : result_) {
+      if (other.parameter_prefix != layer.parameter_prefix) continue;
+      for (const ParameterSpec& here : layer.layer->parameters()) {
+        for (const ParameterSpec& there : other.layer->parameters()) {
+          if (here.name != there.name || here.desc == there.desc) continue;
+          throw ShapeError("shares its " + here.name + " with layer " + other.name +
+                           ", where it is " + there.desc.to_string() + ", but here it would be " +
+                           here.desc.to_string() +
+                           "; apply a features network to inputs of one size and layout");
+        }
+      }
+    }
   }
 
   void report(const Choice& chosen) {
@@ -330,6 +383,7 @@ class Resolver {
                 source, desc, reader.mark, &result_)) {
       return {};
     }
+    result_.back().features = reader.features;
     return last_output();
   }
 
@@ -481,6 +535,7 @@ class Resolver {
         const InputSource source{static_cast<int>(all.size()) - 1, 0, true};
         insert("split", "split_" + layer.name, {{"outputs", std::to_string(readers[i])}}, source,
                value, {}, &all);
+        all.back().features = result_[i].features;
       }
       places[i].layer = static_cast<int>(all.size()) - 1;
     }
@@ -515,11 +570,17 @@ class Resolver {
 
 }  // namespace
 
+bool is_trained(const ResolvedLayer& layer) {
+  const std::vector<ParameterSpec>& parameters = layer.layer->parameters();
+  return !layer.frozen && std::any_of(parameters.begin(), parameters.end(),
+                                      [](const ParameterSpec& p) { return p.trained(); });
+}
+
 bool runs(const ResolvedLayer& layer, Pass pass) {
   if (layer.layer->is_view(pass)) return false;
-  if (pass == Pass::kForward || pass == Pass::kBackwardFilter) return true;
-  const bool writes_dw = pass == Pass::kBackward && !layer.layer->parameters().empty();
-  return writes_dw || needs_gradients(layer.inputs);
+  if (pass == Pass::kForward) return true;
+  if (pass == Pass::kBackwardFilter) return !layer.frozen;
+  return (pass == Pass::kBackward && is_trained(layer)) || needs_gradients(layer.inputs);
 }
 
 std::vector<InputSource> named_inputs(const ResolvedLayer& layer) {
@@ -546,20 +607,20 @@ std::vector<ResolvedLayer> resolve(const NetSpec& spec, const std::vector<BatchF
 }
 
 std::vector<ResolvedLayer> without_losses(std::vector<ResolvedLayer> layers) {
+  const int reader = result_reader(layers);
+  const int result =
+      reader == kField ? kField : layers[static_cast<size_t>(reader)].inputs[0].layer;
+  if (result != kField) layers[static_cast<size_t>(result)].is_result = true;
+  const std::vector<bool> leads = leading_to(layers, reader);
   std::vector<ResolvedLayer> left;
   std::vector<int> numbers;  // of `layers` in `left`
-  const InputSource* result = nullptr;
-  for (ResolvedLayer& layer : layers) {
+  for (size_t i = 0; i < layers.size(); ++i) {
     numbers.push_back(static_cast<int>(left.size()));
-    if (layer.layer->is_loss()) result = &layer.inputs[0];
-    if (layer.layer->is_end()) continue;
-    for (InputSource& input : layer.inputs) {
+    if (result == kField ? layers[i].layer->is_end() : !leads[i]) continue;
+    for (InputSource& input : layers[i].inputs) {
       if (input.layer != kField) input.layer = numbers[static_cast<size_t>(input.layer)];
     }
-    left.push_back(std::move(layer));
-  }
-  if (result && result->layer != kField) {
-    left[static_cast<size_t>(numbers[static_cast<size_t>(result->layer)])].is_result = true;
+    left.push_back(std::move(layers[i]));
   }
   return left;
 }

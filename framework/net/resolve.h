@@ -56,6 +56,8 @@ struct ResolvedLayer {
   std::vector<PassChoice> passes;
   std::vector<InputSource> inputs = {};  // of layer->inputs()
   double loss_weight = 1.0;              // LayerSpec::loss_weight
+  bool frozen = false;                   // LayerSpec::frozen, where the network is to be trained
+  std::string features = {};             // LayerSpec::features; also of a layer inserted there
   bool is_result = false;  // without_losses(): its first output is what the network makes
   /// Of the first layer of what would have been a block: which layers run one by one, and why.
   std::string unfused = {};
@@ -64,8 +66,11 @@ struct ResolvedLayer {
   bool hands_on = false;
 };
 
+/// True if a training changes a weight of the layer.
+bool is_trained(const ResolvedLayer& layer);
+
 /// Whether a training step runs `pass` of the layer: an input without InputSource::gradient gets
-/// none. A kBackward that also gives the gradients of parameters always runs.
+/// none, and a frozen layer no gradient of a weight. A kBackward that also gives those always runs.
 bool runs(const ResolvedLayer& layer, Pass pass);
 
 /// The inputs of the layer without the fields that it reads anyway (Layer::fields).
@@ -82,7 +87,39 @@ std::vector<ResolvedLayer> resolve(const NetSpec& spec, const std::vector<BatchF
                                    ConfigErrors& errors, bool training = true,
                                    const std::vector<std::string>& gradients_of = {});
 
-/// The layers of a network that predicts: without its losses and metrics.
+/// The layer whose first input is what the network makes, by its number in `layers` (of a NetSpec or
+/// resolved): the last loss, or, where that reads what features networks make, the first layer of
+/// these; kField of a network without losses.
+template <class Layers>
+int result_reader(const Layers& layers) {
+  auto reader = static_cast<int>(layers.size()) - 1;
+  while (reader >= 0 && !layers[static_cast<size_t>(reader)].layer->is_loss()) --reader;
+  while (reader >= 0) {
+    const int from = layers[static_cast<size_t>(reader)].inputs[0].layer;
+    if (from == kField || layers[static_cast<size_t>(from)].features.empty()) break;
+    reader = from;
+  }
+  return reader;
+}
+
+/// Which of `layers` (of a NetSpec, resolved, or Net::nodes()) give layer number `reader` its first
+/// input; none if that is a field.
+template <class Layers>
+std::vector<bool> leading_to(const Layers& layers, int reader) {
+  std::vector<bool> leads(layers.size());
+  const auto mark = [&](const auto& input) {
+    if (input.layer != kField) leads[static_cast<size_t>(input.layer)] = true;
+  };
+  if (reader >= 0) mark(layers[static_cast<size_t>(reader)].inputs[0]);
+  for (size_t i = layers.size(); i-- > 0;) {
+    if (!leads[i]) continue;
+    for (const auto& input : layers[i].inputs) mark(input);
+  }
+  return leads;
+}
+
+/// The layers of a network that predicts: those that lead to what the network makes; if that is a
+/// field, all but losses and metrics.
 std::vector<ResolvedLayer> without_losses(std::vector<ResolvedLayer> layers);
 
 }  // namespace duet

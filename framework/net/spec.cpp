@@ -8,6 +8,7 @@
 #include "layers/layers.h"
 #include "layers/objective.h"
 #include "net/expand.h"
+#include "net/features.h"
 #include "net/fuse.h"
 #include "user_kernels/user_kernels.h"
 
@@ -260,7 +261,10 @@ class LayersReader {
     }
     spec.backend = read_layer_backend(keys, *spec.layer, *type);
     spec.layout = read_layout(keys, {});
-    // Not written where it is not given: checkpoints from before there was this key agree.
+    spec.parameter_prefix = spec.name;
+    // Not written where they are not given: checkpoints from before there were these keys agree.
+    if (keys.raw("frozen")) spec.frozen = keys.flag("frozen", false);
+    if (keys.raw("features")) read_features_layer(keys, spec_.features, &spec);
     if (spec.layer->is_loss() && keys.raw("weight"))
       spec.loss_weight = keys.number("weight", 1.0, kLeastWeight, kMostWeight);
     if (!spec.layer->is_end()) before_ = index;
@@ -427,6 +431,7 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
   }
   train.finish();
 
+  spec.features = read_features(reader);
   reader.raw("optimizer");
   reader.raw("schedule");
   ConfigNode* layers = reader.raw("layers");
@@ -435,7 +440,9 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
     errors.add(layers ? layers->mark : root.mark,
                "configuration: 'layers' must be a list of at least one layer");
   } else if (expanded) {
+    const size_t mistakes = errors.count();
     LayersReader(*layers, spec, errors).read();
+    if (errors.count() == mistakes) check_features(root, spec, errors);
   }
   if (!backend_known) spec.layers.clear();
   return spec;

@@ -40,9 +40,14 @@ struct LayerSpec {
   int readers = 0;  // how often layers read its output
   std::optional<BackendChoice> backend;
   std::optional<Layout> layout;
-  ConfigNode keys;           // as read, defaults filled in
-  double loss_weight = 1.0;  // of a loss in the objective, which is the weighted sum of all
-  uint32_t stream = 0;       // its place in the file, whatever fusion does: the Philox stream
+  ConfigNode keys;            // as read, defaults filled in
+  double loss_weight = 1.0;   // of a loss in the objective, which is the weighted sum of all
+  bool frozen = false;        // in training, too, it runs as in evaluation, and nothing trains it
+  std::string features = {};  // the features network that it is a layer of; empty: none
+  /// Parameters are called "<prefix>.weight": the layer's name, or that of the features network
+  /// and its layer.
+  std::string parameter_prefix = {};
+  uint32_t stream = 0;  // its place in the file, whatever fusion does: the Philox stream
   Mark mark;
 };
 
@@ -72,6 +77,14 @@ struct TrainSpec {
   } early_stopping;
 };
 
+/// A frozen network beside the one that is trained, whose layers stand among the layers
+/// (LayerSpec::features).
+struct FeaturesSpec {
+  std::string name;
+  std::string weights;  // the file of its weights (train/features_weights.h)
+  Mark mark;            // of that
+};
+
 struct NetSpec {
   std::string name;
   BackendChoice backend;
@@ -87,6 +100,7 @@ struct NetSpec {
   int64_t workspace_limit_mib = 1024;
   DataSpec data;
   TrainSpec train;
+  std::vector<FeaturesSpec> features;
   std::vector<LayerSpec> layers;
 };
 

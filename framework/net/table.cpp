@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/number_text.h"
 
@@ -104,6 +105,11 @@ int64_t parameters_of(const Layer& layer) {
   return count;
 }
 
+std::string parameters_text(const ResolvedLayer& layer) {
+  const int64_t count = parameters_of(*layer.layer);
+  return format_count(count) + (layer.frozen && count > 0 ? " frozen" : "");
+}
+
 }  // namespace
 
 std::string format_table(const std::vector<std::vector<std::string>>& rows) {
@@ -147,8 +153,16 @@ std::string format_count(int64_t count) {
 
 int64_t parameter_count(const std::vector<ResolvedLayer>& layers) {
   int64_t count = 0;
-  for (const ResolvedLayer& layer : layers) count += parameters_of(*layer.layer);
+  std::set<std::string> counted;  // layers of a features network share theirs
+  for (const ResolvedLayer& layer : layers) {
+    if (counted.insert(layer.parameter_prefix).second) count += parameters_of(*layer.layer);
+  }
   return count;
+}
+
+int64_t frozen_parameter_count(std::vector<ResolvedLayer> layers) {
+  std::erase_if(layers, [](const ResolvedLayer& layer) { return !layer.frozen; });
+  return parameter_count(layers);
 }
 
 std::string network_table(const std::vector<ResolvedLayer>& layers, const Net* net) {
@@ -168,7 +182,7 @@ std::string network_table(const std::vector<ResolvedLayer>& layers, const Net* n
     std::vector<std::string> row = {
         layer.name, std::string(layer.layer->type()),
         y.shape.to_string() + (y.shape.rank() == 4 ? " " + std::string(to_string(y.layout)) : ""),
-        format_count(parameters_of(*layer.layer))};
+        parameters_text(layer)};
     if (!chain) row.insert(row.begin() + 2, join(inputs_of(layers, i)));
     for (const Cells& cells : cells_of(layer, net ? &net->nodes()[i] : nullptr)) {
       std::vector<std::string> line = row;
@@ -179,8 +193,11 @@ std::string network_table(const std::vector<ResolvedLayer>& layers, const Net* n
       row.assign(row.size(), "");
     }
   }
-  std::string text =
-      format_table(rows) + "parameters: " + format_count(parameter_count(layers)) + "\n";
+  std::string text = format_table(rows) + "parameters: " + format_count(parameter_count(layers));
+  if (const int64_t frozen = frozen_parameter_count(layers)) {
+    text += ", of which " + format_count(frozen) + (frozen == 1 ? " is" : " are") + " frozen";
+  }
+  text += "\n";
   if (net) {
     text += "activations and their gradients: " + format_bytes(net->activation_bytes()) + "; " +
             format_bytes(net->unshared_bytes()) + " if none shared memory\n";
@@ -202,6 +219,7 @@ nlohmann::json network_json(const std::vector<ResolvedLayer>& layers, const Net*
                             {"output", layer.layer->outputs()[0].to_string()},
                             {"parameters", parameters_of(*layer.layer)},
                             {"passes", nlohmann::json::array()}};
+    if (layer.frozen) entry["frozen"] = true;
     if (!layer.unfused.empty()) entry["unfused"] = layer.unfused;
     for (size_t j = 0; j < layer.passes.size(); ++j) {
       const PassChoice& choice = layer.passes[j];

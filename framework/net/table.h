@@ -27,5 +27,7 @@ std::string network_table(const std::vector<ResolvedLayer>& layers, const Net* n
 nlohmann::json network_json(const std::vector<ResolvedLayer>& layers, const Net* net);
 /// Values that are trained.
 int64_t parameter_count(const std::vector<ResolvedLayer>& layers);
+/// Those of them that are frozen.
+int64_t frozen_parameter_count(std::vector<ResolvedLayer> layers);
 
 }  // namespace duet

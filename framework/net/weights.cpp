@@ -30,6 +30,10 @@ void with_physical_values(const TensorDesc& desc, Use&& use) {
   use(std::vector<float>(desc.elements()));
 }
 
+std::string name_of(const ResolvedLayer& layer, const ParameterSpec& spec) {
+  return layer.parameter_prefix + "." + spec.name;
+}
+
 Buffer zeros(Device device, const ArenaPlan& plan) {
   Buffer memory(device, plan.bytes());
   fill_bytes(memory.data(), device, 0, memory.bytes());
@@ -42,15 +46,28 @@ Weights::Weights(const std::vector<ResolvedLayer>& layers, uint64_t seed, Device
     : device_(device) {
   ArenaPlan trained, buffers;
   for (const ResolvedLayer& resolved : layers) {
-    for (const ParameterSpec& spec : resolved.layer->parameters()) {
+    for (ParameterSpec spec : resolved.layer->parameters()) {
+      const std::string name = name_of(resolved, spec);
+      if (!places_.emplace(name, parameters_.size()).second) continue;
+      if (resolved.frozen && spec.trained()) spec.role = ParameterSpec::Role::kBuffer;
       ArenaPlan& plan = spec.trained() ? trained : buffers;
-      parameters_.push_back(
-          {resolved.parameter_prefix + "." + spec.name, spec, plan.reserve(spec.desc.bytes())});
+      parameters_.push_back({name, spec, resolved.features, plan.reserve(spec.desc.bytes())});
     }
   }
   trained_ = zeros(device, trained);
   buffers_ = zeros(device, buffers);
   initialise(seed);
+}
+
+const Parameter* Weights::find(const std::string& name) const {
+  const auto found = places_.find(name);
+  return found == places_.end() ? nullptr : &parameters_[found->second];
+}
+
+const Parameter* Weights::find(const ResolvedLayer& layer, size_t number) const {
+  const ParameterSpec& spec = layer.layer->parameters().at(number);
+  const Parameter* const found = find(name_of(layer, spec));
+  return found && found->spec.desc == spec.desc ? found : nullptr;
 }
 
 Tensor Weights::flat(const Buffer& memory) {

@@ -2,6 +2,7 @@
 // a prediction share them.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,9 +13,10 @@ namespace duet {
 
 /// One parameter of a network: a view into the flat memory of its role.
 struct Parameter {
-  std::string name;  // "conv1.weight"
-  ParameterSpec spec;
-  size_t offset = 0;  // bytes: of a trained one also in gradients and every optimizer state
+  std::string name;      // "conv1.weight"
+  ParameterSpec spec;    // of a frozen layer kBuffer in place of kTrained
+  std::string features;  // the features network that it is of; empty: none
+  size_t offset = 0;     // bytes: of a trained one also in gradients and every optimizer state
 };
 
 class Weights {
@@ -24,10 +26,14 @@ class Weights {
   Weights(const std::vector<ResolvedLayer>& layers, uint64_t seed, Device device);
 
   Device device() const { return device_; }
-  /// In the order of the layers, trained ones and buffers.
+  /// In the order of the layers, trained ones and others; what several layers share is there once.
   const std::vector<Parameter>& parameters() const { return parameters_; }
-  /// All trained parameters in one tensor of floats, and all buffers. The gaps between views are
-  /// zero.
+  /// nullptr if there is none of that name.
+  const Parameter* find(const std::string& name) const;
+  /// Parameter number `number` of the layer; nullptr if there is none of its name and desc.
+  const Parameter* find(const ResolvedLayer& layer, size_t number) const;
+  /// All trained parameters in one tensor of floats, and all others: buffers and what is frozen. The
+  /// gaps between views are zero.
   Tensor trained() const { return flat(trained_); }
   Tensor buffers() const { return flat(buffers_); }
   Tensor view(const Parameter& parameter) const { return view(parameter, home(parameter)); }
@@ -62,6 +68,7 @@ class Weights {
 
   Device device_;
   std::vector<Parameter> parameters_;
+  std::map<std::string, size_t> places_;  // of parameters_, by name
   Buffer trained_, buffers_;
   uint64_t version_ = 1;
 };

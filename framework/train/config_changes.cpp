@@ -103,7 +103,8 @@ bool is_any_of(const std::string& text, const std::vector<std::string>& list) {
 
 ConfigChange::Kind kind_of(const Key& key) {
   if (is_any_of(key.text(), {"train.epochs", "train.log_every", "train.goal", "train.init_from"}) ||
-      key.text().starts_with("train.init_skip") || key.text().starts_with("train.early_stopping")) {
+      key.text().starts_with("train.init_skip") || key.text().starts_with("train.early_stopping") ||
+      (!key.of_layer() && key.key.starts_with("features."))) {
     return ConfigChange::Kind::kLength;
   }
   const bool implementation =
@@ -119,6 +120,7 @@ constexpr const char* kDropout = "dropout";  // does nothing in an evaluation
 // Whether that much of the training decides what its parameters make of the validation data.
 bool decides_results(const Key& key) {
   if (is_any_of(key.text(), {"data.batch", "data.train_count", "data.augment"})) return false;
+  if (key.of_layer() && key.key == "frozen") return false;
   return key.of_layer() || key.key.starts_with("data.");
 }
 
@@ -154,6 +156,7 @@ ConfigNode resolved(ConfigNode config) {
     const ConfigNode *inputs = layer.find("inputs"), *kernel = layer.find("kernel");
     if (inputs && inputs->items.size() < 2) erase_if(&layer, "inputs", before);
     erase_if(&layer, "label_smoothing", "0");
+    erase_if(&layer, "frozen", "false");
     const bool pools = layer.find("type") && layer.find("type")->scalar.ends_with("pool2d");
     if (pools && kernel && kernel->kind == ConfigNode::Kind::kList) {
       erase_if(&layer, "stride", value_text(*kernel));

@@ -31,11 +31,14 @@ Evaluation::Evaluation(Net& net, const DatasetInfo& info, const Split& split)
   };
   program_.push_back(gather(false));
   inference_.push_back(gather(true));
+  const std::vector<bool> leads = leading_to(net_.nodes(), net_.plan().result_reader);
   for (const Net::Call& call : net_.calls()) {
     if (call.step->pass != Pass::kForward) continue;
     program_.push_back(
         layer_operation(call, [this, &call, number] { net_.run(call, number, false); }));
-    if (!call.node->layer->is_end()) inference_.push_back(program_.back());
+    if (leads[static_cast<size_t>(call.node - net_.nodes().data())]) {
+      inference_.push_back(program_.back());
+    }
   }
   program_.push_back(advance_operation([this] {
     totals_.queue();

@@ -36,7 +36,7 @@ class Evaluation {
   void step(int64_t count = 1);
   /// Of the next `most` batches those that one launch takes; returns how many.
   int64_t step_some(int64_t most);
-  /// Queues inference alone: gather and all layers but losses, of the batch that step() would take
+  /// Queues inference alone: gather and the layers that lead to what the network makes, of the batch that step() would take
   /// next, once or as often as one launch takes of `most`; returns how often. It captures what it
   /// replays when it is first called.
   int64_t infer_some(int64_t most);
@@ -46,7 +46,7 @@ class Evaluation {
   StepState state();
   /// Of what it has run so far.
   Metrics metrics() { return totals_.metrics(state()); }
-  /// What the last loss reads.
+  /// What the network makes.
   const Tensor& outputs() const { return net_.output(); }
 
   /// What step() queues, also where it replays a graph.

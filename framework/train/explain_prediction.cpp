@@ -147,10 +147,8 @@ class Explainer {
 
   // Those of `to`, which `from` has by the same names.
   static void copy_weights(const Weights& from, Weights& to) {
-    size_t next = 0;  // in the same order
     for (const Parameter& parameter : to.parameters()) {
-      while (from.parameters().at(next).name != parameter.name) ++next;
-      to.write(parameter, from.read(from.parameters()[next++]));
+      to.write(parameter, from.read(*from.find(parameter.name)));
     }
   }
 

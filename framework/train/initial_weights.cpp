@@ -44,6 +44,7 @@ class WeightChoice {
     std::set<std::string> known, layers;
     for (const Parameter& parameter : parameters_) {
       known.insert(parameter.name);
+      if (!parameter.features.empty()) continue;  // these have a file of their own
       const bool skipped = std::any_of(skip_.begin(), skip_.end(), [&](const std::string& name) {
         return is_called(parameter, name);
       });

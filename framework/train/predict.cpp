@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "core/error.h"
@@ -15,6 +16,7 @@
 #include "core/write_file.h"
 #include "data/image_file.h"
 #include "data/pictures.h"
+#include "net/prediction.h"
 #include "net/table.h"
 #include "net/yaml.h"
 #include "train/filters.h"
@@ -190,9 +192,16 @@ const ResolvedLayer* last_loss(const std::vector<ResolvedLayer>& layers) {
   return found == layers.rend() ? nullptr : &*found;
 }
 
+const TensorDesc& result_of(const std::vector<ResolvedLayer>& layers) {
+  const int reader = result_reader(layers);
+  return reader == kField ? layers.back().layer->outputs()[0]
+                          : layers[static_cast<size_t>(reader)].layer->inputs()[0];
+}
+
 // Outputs have the names of the columns that they were trained to be, or else numbers.
-std::vector<std::string> names_of_outputs(const ResolvedLayer& loss, const DatasetInfo& info) {
-  const Shape& shape = loss.layer->inputs()[0].shape;
+std::vector<std::string> names_of_outputs(const std::vector<ResolvedLayer>& layers,
+                                          const ResolvedLayer& loss, const DatasetInfo& info) {
+  const Shape& shape = result_of(layers).shape;
   const int64_t count = shape.elements() / shape[0];
   for (const RecordField& record : info.records) {
     const bool reads =
@@ -204,10 +213,14 @@ std::vector<std::string> names_of_outputs(const ResolvedLayer& loss, const Datas
   return numbered_classes(count);
 }
 
-// What the last loss reads.
-const TensorDesc& result_of(const std::vector<ResolvedLayer>& layers) {
-  const ResolvedLayer* const loss = last_loss(layers);
-  return loss ? loss->layer->inputs()[0] : layers.back().layer->outputs()[0];
+void check_result(const Trained& trained) {
+  const std::vector<ResolvedLayer>& layers = trained.setup.layers;
+  const int reader = result_reader(layers);
+  if (reader == kField) return;
+  const InputSource& result = layers[static_cast<size_t>(reader)].inputs[0];
+  if (result.layer != kField) return;
+  throw ConfigError(trained.checkpoint.string() + ": its last loss reads the field '" +
+                    result.field + "' and nothing that a layer makes; there is nothing to predict");
 }
 
 bool makes_pictures(const Setup& setup) {
@@ -215,21 +228,20 @@ bool makes_pictures(const Setup& setup) {
   return shape.rank() == 4 && (shape[1] == 1 || shape[1] == 3);
 }
 
-// The network of that checkpoint on images of other sizes.
+// The part of the network of that checkpoint that predicts, on images of other sizes.
 void resize_network(Trained& trained, const DatasetInfo& info) {
   Setup& setup = trained.setup;
   ConfigErrors errors(trained.checkpoint.string());
   const NetSpec& spec = setup.folded ? setup.folded->spec : setup.spec;
-  setup.layers = resolve(spec, fields_of(info, 1), errors, false);
+  setup.layers = resolve(prediction_of(spec), fields_of(info, 1), errors, false);
   errors.raise_if_any();
 }
 
 void check_parameters(const std::vector<ResolvedLayer>& layers, const Weights& weights,
                       const std::string& picture) {
-  size_t number = 0;
   for (const ResolvedLayer& layer : layers) {
-    for (const ParameterSpec& parameter : layer.layer->parameters()) {
-      if (weights.parameters().at(number++).spec.desc == parameter.desc) continue;
+    for (size_t i = 0; i < layer.layer->parameters().size(); ++i) {
+      if (weights.find(layer, i)) continue;
       throw ConfigError(picture + ": the weights of layer " + layer.name +
                         " are of one size of image, and this picture has another; scale it to "
                         "data.patch");
@@ -270,27 +282,32 @@ void predict_pictures(Trained& trained, DatasetInfo info, const PredictOptions& 
   Weights weights = load_weights(trained.checkpoint, setup, context.device(),
                                  {.config = write_yaml(setup.config)});
   json made = json::array();
+  std::optional<Predictor> predictor;  // of pictures of info's size
+  std::vector<float> values;
   for (size_t i = 0; i < files.size(); ++i) {
     const Image read = read_image_file(options.images[i]);
     const Image image = setup.dataset.fit    ? setup.dataset.fit(read)
                         : info.channels == 1 ? to_grey(read)
                                              : to_rgb(read);
-    info.height = image.height;
-    info.width = image.width;
-    if (info.has_target_images()) {
-      info.target.height = scale * image.height;
-      info.target.width = scale * image.width;
+    if (!predictor || image.height != info.height || image.width != info.width) {
+      info.height = image.height;
+      info.width = image.width;
+      if (info.has_target_images()) {
+        info.target.height = scale * image.height;
+        info.target.width = scale * image.width;
+      }
+      predictor.reset();  // its memory, before the next takes its own
+      resize_network(trained, info);
+      check_parameters(setup.layers, weights, options.images[i]);
+      choose_implementations(setup, context, NetMode::kInference);
+      predictor.emplace(setup.layers, weights, context);
     }
-    resize_network(trained, info);
-    check_parameters(setup.layers, weights, options.images[i]);
-    choose_implementations(setup, context, NetMode::kInference);
-    Predictor predictor(setup.layers, weights, context);
-    const std::vector<float> values = predictor.logits(info, planes_of(image));
+    predictor->predict(info, Split{1, planes_of(image)}, &values);
     if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) {
       throw RunError(trained.checkpoint.string() + ": what the network makes of " +
                      options.images[i] + " is not finite");
     }
-    const Image picture = picture_of(values, predictor.output().shape);
+    const Image picture = picture_of(values, predictor->output().shape);
     write_file(files[i].file, png_of(picture));
     made.push_back({{"image", options.images[i]},
                     {"picture", files[i].file},
@@ -310,6 +327,7 @@ void predict_pictures(Trained& trained, DatasetInfo info, const PredictOptions& 
 
 void run_predict(const PredictOptions& options) {
   Trained trained = open(options.trained);
+  check_result(trained);
   const DatasetInfo dataset = normalised_as_trained(trained);
   if (makes_pictures(trained.setup)) return predict_pictures(trained, dataset, options);
   const ResolvedLayer* const loss = last_loss(trained.setup.layers);
@@ -319,8 +337,9 @@ void run_predict(const PredictOptions& options) {
                       std::string(classes ? "classes" : "numbers"));
   }
   const Samples samples = read_samples(trained, dataset, options);
-  const Telling telling =
-      classes ? of_classes(dataset, options.top) : of_numbers(names_of_outputs(*loss, dataset));
+  const Telling telling = classes
+                              ? of_classes(dataset, options.top)
+                              : of_numbers(names_of_outputs(trained.setup.layers, *loss, dataset));
   const auto outputs = outputs_of(trained, dataset, samples, options.activations);
   const std::string kind = dataset.numbers ? "row" : "image";
   std::vector<std::vector<std::string>> table = {telling.header};

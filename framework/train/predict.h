@@ -20,9 +20,9 @@ struct PredictOptions {
 
 /// Prints the likeliest classes of each image, or row of a table, to standard output; where the
 /// last loss reads no labels, the numbers that the network makes, by the names of their columns. Of
-/// a network that makes pictures (whose last loss reads images of 1 or 3 channels) it writes them
-/// as PNG files instead: of FOLDER/name.jpg, in its own size, to OUT/name.png; a value v of the
-/// network becomes the byte round(255 v), clamped. Throws duet::Error.
+/// a network that makes pictures (images of 1 or 3 channels; result_reader()) it writes them as PNG
+/// files instead: of FOLDER/name.jpg, in its own size, to OUT/name.png; a value v of the network
+/// becomes the byte round(255 v), clamped. Throws duet::Error.
 void run_predict(const PredictOptions& options);
 
 }  // namespace duet

@@ -1,11 +1,14 @@
 // A trained network on images, or numbers, alone: what it makes of them before its losses.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "data/batches.h"
 #include "data/dataset.h"
 #include "device/step_graph.h"
 #include "net/net.h"
@@ -34,21 +37,41 @@ class Predictor {
     const int64_t count = static_cast<int64_t>(images.size()) / size;
     return logits(info, Split{count, std::move(images)}, {});
   }
+  /// The same, to `outputs`. Takes no memory in a call with the normalisation of the one before, but
+  /// what `outputs` lacks.
+  void predict(const DatasetInfo& info, const Split& samples, std::vector<float>* outputs) {
+    predict(info, samples, {}, outputs);
+  }
   /// Sees what a layer makes of one image, C x H x W; `image` counts from 0.
   using Observer =
       std::function<void(int64_t image, const std::string& layer, const std::vector<int64_t>& shape,
                          const std::vector<float>& values)>;
   /// The same, layer by layer: `observe` is called for every layer whose output is images.
-  std::vector<float> logits(const DatasetInfo& info, const Split& samples, const Observer& observe);
+  std::vector<float> logits(const DatasetInfo& info, const Split& samples,
+                            const Observer& observe) {
+    std::vector<float> outputs;
+    predict(info, samples, observe, &outputs);
+    return outputs;
+  }
 
  private:
   /// Queues the network: on a GPU from its third batch on a replayed graph.
   void infer();
-  void infer(const uint64_t* step, int64_t first, int64_t count, const Observer& observe);
+  void infer(int64_t first, int64_t count, const Observer& observe);
+  void predict(const DatasetInfo& info, const Split& samples, const Observer& observe,
+               std::vector<float>* outputs);
+  /// Has batches_ normalise as `info` says.
+  void take_batches(const DatasetInfo& info);
+  /// The first `count` rows of the network's output.
+  void read_output(int64_t count, float* to);
 
   Context& context_;
   Net net_;
-  int batches_ = 0;  // that infer() has queued
+  std::optional<Batches> batches_;     // one batch, whose samples are replaced
+  std::vector<double> mean_, stddev_;  // of batches_
+  Buffer step_;                        // its number, 0
+  std::vector<std::byte> output_;      // as it lies in the device's memory
+  int inferred_ = 0;                   // batches that infer() has queued
   StepGraph graph_;
 };
 

@@ -13,6 +13,7 @@
 #include "net/drawing.h"
 #include "net/table.h"
 #include "train/evaluate.h"
+#include "train/features_weights.h"
 #include "train/initial_weights.h"
 #include "train/profiler.h"
 #include "train/run_folder.h"
@@ -55,10 +56,18 @@ std::optional<RunFolder> folder_to_go_on_in(const fs::path& checkpoint, const fs
   return {};
 }
 
+void check_features(const TrainerOptions& options, const Setup& setup) {
+  ConfigErrors errors(options.setup.config);
+  check_features_weights(setup.spec, setup.layers, errors);
+  errors.raise_if_any();
+}
+
 // A dry run refuses weights that the run would refuse. One that goes on from a checkpoint reads none.
 void check_initial_weights(const TrainerOptions& options, const Setup& setup) {
   const TrainSpec& train = setup.spec.train;
-  if (train.init_from.empty() || !options.resume.empty() || !options.evaluate.empty()) return;
+  if (!options.resume.empty() || !options.evaluate.empty()) return;
+  check_features(options, setup);
+  if (train.init_from.empty()) return;
   Weights weights(setup.layers, setup.spec.seed, Device::kCpu);
   take_initial_weights(train.init_from, train.init_skip, weights);
 }
@@ -110,10 +119,13 @@ int run_trainer(const TrainerOptions& options) {
                                           : existing_checkpoint("--resume", options.resume);
     folder = folder_to_go_on_in(checkpoint, options.out);
     setup.spec.train.init_from.clear();  // it went on from there long ago
+    for (FeaturesSpec& network : setup.spec.features)
+      network.weights.clear();  // the checkpoint has them
   } else if (!options.out.empty()) {
     RunFolder::check_free(options.out);
   }
   if (!spec.train.init_from.empty()) checkpoint_named("train.init_from:", spec.train.init_from);
+  check_features(options, setup);
   const Dataset data = load_dataset(setup, options.data);
   check_batch(setup, options.setup.config, data);
   if (!options.profile) check_schedule(setup, options.setup.config, data);

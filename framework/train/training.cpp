@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "device/range.h"
+#include "train/features_weights.h"
 
 namespace duet {
 namespace {
@@ -51,6 +52,9 @@ Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers
   if (!train.init_from.empty()) {
     initial_ = take_initial_weights(train.init_from, train.init_skip, weights_);
   }
+  ConfigErrors errors("the configuration");
+  take_features_weights(spec, weights_, errors);
+  errors.raise_if_any();
   optimizer_tensors_.w = weights_.trained();
   optimizer_tensors_.dw = net_.gradients();
   const auto take = [&] {

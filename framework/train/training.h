@@ -24,9 +24,9 @@ namespace duet {
 class Training {
  public:
   /// Plans and takes all memory, uploads the data and starts from initial values, or the weights of
-  /// spec.train.init_from. `context` must outlive this, and `dataset` too if it is streamed
-  /// (data/batches.h). Throws ConfigError if the batch is larger than the data, and what
-  /// take_initial_weights() throws.
+  /// spec.train.init_from, and those of spec.features. `context` must outlive this, and `dataset` too if it is streamed
+  /// (data/batches.h). Throws ConfigError if the batch is larger than the data, or for what
+  /// take_features_weights() reports, and what take_initial_weights() throws.
   Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers, const Dataset& dataset,
            std::unique_ptr<Optimizer> optimizer, const Schedule& schedule, Context& context);
 

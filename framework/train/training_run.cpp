@@ -279,6 +279,9 @@ void TrainingRun::write_run_json() {
                  {"startup_seconds", startup_seconds_},
                  {"layers", network_json(setup_.layers, &training_.net())}};
   object.update(training_json(setup_));
+  if (const int64_t frozen = frozen_parameter_count(setup_.layers)) {
+    object["frozen_parameters"] = frozen;
+  }
   if (const json goal = goal_.to_json(); !goal.is_null()) object["goal"] = goal;
   if (!info_.init_from.empty()) object["init_from"] = json::parse(info_.init_from);
   if (!info_.changes.empty()) object["changes"] = info_.changes;

@@ -54,6 +54,21 @@ TEST_F(NetworkCheck, FindsNothingInSoundNetworks) {
   }
 }
 
+// They run as in evaluation, and have a gradient of their input alone.
+TEST_F(NetworkCheck, KnowsFrozenLayers) {
+  const ComparisonFolder folder;
+  folder.write("frozen.yaml", {{"  - {name: fc1, type: linear, out_features: 4}",
+                                "  - {name: fc0, type: linear, out_features: 24}\n"
+                                "  - {name: norm0, type: batch_norm1d, frozen: true}\n"
+                                "  - {name: drop, type: dropout, frozen: true}\n"
+                                "  - {name: fc2, type: linear, out_features: 16, frozen: true}\n"
+                                "  - {name: fc1, type: linear, out_features: 4}"}});
+  const Arm arm = read_arms(folder.options({(folder / "frozen.yaml").string()}))[0];
+  const Dataset dataset = arm.setup().dataset.load({});
+  RunningArm running(arm, dataset, 16);
+  EXPECT_EQ(text_of(check_network(running)), "");
+}
+
 // Running statistics are read and written in place; the first layer's dx is nobody's.
 TEST_F(NetworkCheck, KnowsBuffers) {
   const ComparisonFolder folder;

@@ -113,6 +113,36 @@ std::string muon_training(const std::string& backend) {
   return residual_training_by(backend, "type: muon, ema: 0.9");
 }
 
+namespace {
+
+// With that normalisation.
+std::string frozen_block(const std::string& network, const std::string& norm) {
+  return changed(
+      network, {{norm, norm + ", frozen: true"},
+                {"block\n    type: residual\n", "block\n    type: residual\n    frozen: true\n"}});
+}
+
+std::string frozen_trunk(const std::string& network) {
+  const std::string first = "stride: 2, bias: false", again = "again\n    type: residual\n";
+  return frozen_block(
+      changed(network, {{first, first + ", frozen: true"}, {again, again + "    frozen: true\n"}}),
+      "{name: bn1, type: batch_norm2d");
+}
+
+}  // namespace
+
+std::string frozen_training(const std::string& backend) {
+  return frozen_trunk(small_residual_training(backend));
+}
+
+std::string frozen_averaged_training(const std::string& backend) {
+  return frozen_trunk(averaged_training(backend));
+}
+
+std::string frozen_behind_training(const std::string& backend) {
+  return frozen_block(small_residual_training(backend), "{name: bn2, type: batch_norm1d");
+}
+
 std::vector<double> snapshot(TestTraining& t) {
   Training& training = *t.training;
   const StepState state = training.state();

@@ -30,6 +30,13 @@ std::string small_residual_training(const std::string& backend);
 std::string averaged_training(const std::string& backend);
 std::string muon_training(const std::string& backend);
 
+/// small_residual_training() and averaged_training(), of which all layers up to the last two are frozen:
+/// convolutions, batch normalisations and a residual block.
+std::string frozen_training(const std::string& backend);
+std::string frozen_averaged_training(const std::string& backend);
+/// small_residual_training() whose first convolution alone is trained before frozen layers.
+std::string frozen_behind_training(const std::string& backend);
+
 /// Everything that training changes: step, totals, parameters and optimizer state.
 std::vector<double> snapshot(TestTraining& t);
 

@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 
+#include "support/allocations.h"
 #include "support/network.h"
 #include "support/training_cases.h"
 
@@ -115,6 +116,41 @@ TEST(Predictor, AnImageDoesNotDependOnHowManyThereAre) {
   // Elsewhere in a batch: the same but for rounding.
   const std::vector<float> later = trained.logits(trained.images(120, 10));
   for (size_t i = 0; i < later.size(); ++i) EXPECT_NEAR(later[i], all[1200 + i], 1e-4);
+}
+
+// Of what is gathered, computed and read back.
+TEST(Predictor, TakesNoMemoryInACallAfterTheFirst) {
+  const uint64_t none = allocations();
+  delete new int;
+  ASSERT_EQ(allocations(), none + 1);  // they are counted
+  for (const char* backend : {"cpu", "cpu\nlayout: nhwc", "cpu\nmath: bf16", "cpu_reference"}) {
+    SCOPED_TRACE(backend);
+    Trained trained(backend);
+    Predictor predictor(trained.t.network.layers, trained.t.training->weights(), trained.t.context);
+    const Split many{230, trained.images(0, 230)}, few{30, trained.images(7, 30)};
+    std::vector<float> outputs, first;
+    predictor.predict(trained.data, many, &outputs);
+    first = outputs;
+    uint64_t before = allocations();
+    predictor.predict(trained.data, few, &outputs);
+    EXPECT_EQ(allocations(), before);
+    EXPECT_EQ(outputs, predictor.logits(trained.data, few));
+    before = allocations();
+    predictor.predict(trained.data, many, &outputs);
+    EXPECT_EQ(allocations(), before);
+    EXPECT_EQ(outputs, first);
+  }
+}
+
+TEST(Predictor, NormalisesAsItIsTold) {
+  Trained trained;
+  Predictor predictor(trained.t.network.layers, trained.t.training->weights(), trained.t.context);
+  const std::vector<uint8_t> images = trained.images(0, 10);
+  const std::vector<float> first = predictor.logits(trained.data, images);
+  DatasetInfo other = trained.data;
+  other.mean[0] += 0.25;
+  EXPECT_NE(predictor.logits(other, images), first);
+  EXPECT_EQ(predictor.logits(trained.data, images), first);
 }
 
 TEST(Predictor, SoftmaxIsStable) {

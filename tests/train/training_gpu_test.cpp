@@ -35,6 +35,36 @@ TEST_F(TrainingOnGpu, GraphEqualsEagerBitForBit) {
   }
 }
 
+TEST_F(TrainingOnGpu, FrozenLayersAreThoseOfEagerSteps) {
+  for (const std::string backend : {"custom", "cudnn"}) {
+    for (const std::string extra : {"", "layout: nhwc\n", "fuse: false\n", "math: bf16\n"}) {
+      for (const auto network :
+           {frozen_training, frozen_averaged_training, frozen_behind_training}) {
+        SCOPED_TRACE(backend + " " + extra);
+        TestTraining graph(extra + network(backend)), cpu(extra + network("cpu_reference"));
+        TestTraining eager(extra + "graph: false\n" + network(backend));
+        const auto read = [](TestTraining& t, size_t i) {
+          return t.training->weights().read(t.training->weights().parameters()[i]);
+        };
+        for (TestTraining* t : {&graph, &eager, &cpu}) t->training->step();
+        EXPECT_NEAR(graph.training->state().last_loss, cpu.training->state().last_loss, 0.05);
+        for (size_t i = 0; i < cpu.training->weights().parameters().size(); ++i) {
+          const Parameter& parameter = cpu.training->weights().parameters()[i];
+          if (parameter.name.starts_with("block.")) {
+            EXPECT_EQ(read(graph, i), read(cpu, i)) << parameter.name;
+          }
+        }
+        for (int i = 0; i < 12; ++i) {
+          graph.training->step();
+          eager.training->step();
+        }
+        EXPECT_EQ(snapshot(graph), snapshot(eager));
+      }
+    }
+    check_resume(backend, backend, frozen_averaged_training);
+  }
+}
+
 TEST_F(TrainingOnGpu, InfersWhatItEvaluates) {
   for (const std::string backend : {"custom", "cudnn"}) {
     check_inference(backend);
