@@ -296,6 +296,10 @@ class Expander {
       return {};
     }
     if (list) return read_network(*list, path, errors_);
+    if (file->kind != ConfigNode::Kind::kScalar) {
+      errors_.add(file->mark, path + ": config: expected the name of a YAML file");
+      return {};
+    }
     try {
       const ConfigNode root = read_yaml_file(file->scalar);
       ConfigErrors of_file(file->scalar);

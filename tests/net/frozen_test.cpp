@@ -414,6 +414,10 @@ TEST(Features, SayWhatIsWrong) {
   EXPECT_TRUE(has(
       with("    weights: vgg.safetensors\n", "    weights: vgg.safetensors\n    config: b.yaml\n"),
       "test.yaml:5:", "features: vgg: expected either 'config'"));
+  EXPECT_TRUE(
+      has(mistake_in("features: {vgg: {weights: a, config: [b]}}\nlayers: [{type: features, "
+                     "network: vgg}, {type: mse_loss}]\n"),
+          "test.yaml:3:38: features: vgg: config: expected the name of a YAML file"));
   EXPECT_TRUE(has(with("{name: tanh, type: tanh}", "{name: vgg.tanh, type: tanh}"),
                   "layer vgg.tanh: the features network 'vgg'", "rename"));
   EXPECT_TRUE(has(with("out_channels: 3, kernel: 3, padding: 1}\n      - {name: bn1",
