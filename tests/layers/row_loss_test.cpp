@@ -65,6 +65,7 @@ TEST(Losses, EqualPyTorchs) {
   const auto x = fixture["x"].get<std::vector<double>>();
   const auto n = static_cast<int64_t>(labels.size());
   for (const json& expected : fixture["cases"]) {
+    if (!expected.contains("dx")) continue;  // a metric
     const int64_t classes = static_cast<int64_t>(x.size()) / n;
     const TensorDesc logits{expected.value("positions", false) ? Shape{1, n, classes}
                                                                : Shape{n, classes}};

@@ -1,13 +1,16 @@
-// The metric top_k_accuracy.
+// The metric top_k_accuracy, also against PyTorch (tests/pytorch/make_losses.py).
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "core/labels.h"
 #include "layers/layers.h"
 #include "support/case_rig.h"
 #include "support/text.h"
+#include "test_paths.h"
 
 namespace duet {
 namespace {
@@ -53,6 +56,23 @@ void expect_totals(const LayerCase& c, const std::vector<double>& x,
     rig.run(Pass::kForward);
     EXPECT_EQ(rig.outputs(Pass::kForward)[0].values, expected) << info.id;
   }
+}
+
+TEST(TopKAccuracy, EqualsPyTorchs) {
+  using nlohmann::json;
+  const json fixture = json::parse(std::ifstream(DUET_SOURCE_DIR "/tests/pytorch/losses.json"));
+  const auto labels = fixture["labels"].get<std::vector<double>>();
+  const auto x = fixture["x"].get<std::vector<double>>();
+  const auto n = static_cast<int64_t>(labels.size());
+  int cases = 0;
+  for (const json& expected : fixture["cases"]) {
+    if (expected["type"] != "top_k_accuracy") continue;
+    const LayerCase c{.keys = {{"k", expected["keys"]["k"].dump()}},
+                      .x = labelled({n, static_cast<int64_t>(x.size()) / n})};
+    expect_totals(c, x, labels, {expected["hits"].get<double>(), static_cast<double>(n - 1)});
+    ++cases;
+  }
+  EXPECT_EQ(cases, 5);
 }
 
 TEST(TopKAccuracy, IsByRank) {

@@ -41,6 +41,11 @@ def positions(keys):
     return {**result, "dx": x.grad.flatten().tolist()}
 
 
+def top_k_accuracy(k):
+    hits = (X.topk(k).indices == LABELS[:, None]).any(1)
+    return {"type": "top_k_accuracy", "keys": {"k": k}, "hits": hits[LABELS >= 0].sum().item()}
+
+
 def main():
     cases = [
         case("softmax_cross_entropy", keys, cross_entropy(**keys))
@@ -63,6 +68,7 @@ def main():
         cases.append(
             case("multi_margin", keys, lambda x, y, keys=keys: F.multi_margin_loss(x, y, **keys))
         )
+    cases += [top_k_accuracy(k) for k in range(1, CLASSES + 1)]
     fixture.write(cases, x=X.flatten().tolist(), labels=LABELS.tolist())
 
 

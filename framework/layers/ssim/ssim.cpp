@@ -42,7 +42,6 @@ class SsimLayer : public LayerOf<SsimLayer, SsimProblem> {
     if (number == 2) border_ = border_ == 0 ? 1 : border_ - 1;
     return number < 3;
   }
-  bool is_loss() const override { return false; }
   bool is_metric() const override { return true; }
   bool larger_is_better() const override { return true; }
   std::vector<std::string_view> fields() const override { return {kTargetsField, kRowsField}; }
