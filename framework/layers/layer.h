@@ -62,6 +62,8 @@ struct LayerOptions {
   Math math = Math::kFP32;
   uint64_t seed = 0;
   uint32_t stream = 0;  // the layer's Philox stream
+  /// Backward passes are those of an evaluation: of a frozen layer, or of gradients of a prediction.
+  bool evaluated = false;
 };
 
 class Layer {

@@ -275,7 +275,11 @@ class Resolver {
     }
     resolved.loss_weight = spec.loss_weight;
     try {
-      layer.bind(inputs, {.math = spec_.math, .seed = spec_.seed, .stream = spec.stream});
+      layer.bind(inputs, {.math = spec_.math,
+                          .seed = spec_.seed,
+                          .stream = spec.stream,
+                          .evaluated = needs_gradients(resolved.inputs) &&
+                                       (resolved.frozen || !gradients_of_.empty())});
       if (const auto reason = layer.untrainable(); reason && training_ && !resolved.frozen) {
         throw ShapeError(*reason);
       }

@@ -424,7 +424,7 @@ TEST_F(UserKernelsApps, APuzzleIsWrittenOnceAndThenJudged) {
     return;
   }
   EXPECT_OUTCOME(judged, kExitComparison);
-  EXPECT_TRUE(has(judged.out, "WRONG", "leaves y as it was before the call")) << judged.out;
+  EXPECT_TRUE(has(judged.out, "WRONG", "leaves y[0] as it was before the call")) << judged.out;
   const std::string body =
       "const int i = blockIdx.x * BLOCK + threadIdx.x;\n"
       "if (i < ELEMENTS) y[i] = T(float(x[i]) < 0.0f ? 0.0f : float(x[i]));\n";

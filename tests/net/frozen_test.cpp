@@ -5,6 +5,8 @@
 #include <cmath>
 #include <set>
 
+#include "core/error.h"
+#include "device/device.h"
 #include "net/fold.h"
 #include "net/prediction.h"
 #include "net/table.h"
@@ -265,6 +267,29 @@ TEST(Frozen, SomethingIsToBeTrained) {
   EXPECT_EQ(network_in_double(layers, false).layers.size(), 4u);
   EXPECT_TRUE(has(mistake_in(changed(layers, {{"frozen: true", "frozen: maybe"}})),
                   "layer conv (conv2d): frozen: expected"));
+}
+
+// cuDNN's backward pass is that of a training.
+TEST(Frozen, CudnnHasNoGradientThroughANorm) {
+  if (!built_with_cuda()) GTEST_SKIP() << "needs a build with CUDA";
+  const std::string layers = R"(layers:
+  - {name: conv, type: conv2d, out_channels: 8, kernel: 3}
+  - {name: norm, type: batch_norm2d, frozen: true}
+  - {name: flatten, type: flatten}
+  - {name: fc, type: linear, out_features: 4}
+  - {name: loss, type: softmax_cross_entropy}
+)";
+  const auto mistake = [&](const std::string& text) {
+    return error_of<UnsupportedError>([&] {
+      make_network("backend: cudnn\ndata: {dataset: synthetic_images, batch: 16}\n" + text,
+                   {{16, 3, 8, 8}}, 4);
+    });
+  };
+  EXPECT_TRUE(has(mistake(layers), "layer norm (batch_norm2d)",
+                  "cuDNN has no backward pass of batch normalisation in evaluation",
+                  "these can: custom_"));
+  EXPECT_EQ(mistake(changed(layers, {{"frozen: true", "frozen: true, backend: custom"}})), "");
+  EXPECT_EQ(mistake(changed(layers, {{"kernel: 3", "kernel: 3, frozen: true"}})), "");
 }
 
 // A network of two stages whose weights both losses see; what the network makes is conv2's output.

@@ -40,6 +40,8 @@ TEST_F(TrainingOnGpu, FrozenLayersAreThoseOfEagerSteps) {
     for (const std::string extra : {"", "layout: nhwc\n", "fuse: false\n", "math: bf16\n"}) {
       for (const auto network :
            {frozen_training, frozen_averaged_training, frozen_behind_training}) {
+        // cuDNN has no backward pass of a frozen batch normalisation.
+        if (backend == "cudnn" && network == frozen_behind_training) continue;
         SCOPED_TRACE(backend + " " + extra);
         TestTraining graph(extra + network(backend)), cpu(extra + network("cpu_reference"));
         TestTraining eager(extra + "graph: false\n" + network(backend));

@@ -99,13 +99,20 @@ std::optional<std::string> BatchNormProblem::untrainable() const {
          "), and training needs 2 for a variance; use a larger batch";
 }
 
-BatchNormProblem batch_norm_problem(const BatchNormParams& params, const TensorDesc& x, bool relu) {
+BatchNormProblem batch_norm_problem(const BatchNormParams& params, const TensorDesc& x, bool relu,
+                                    const LayerOptions& options) {
   return {.x = x,
           .eps = params.eps,
           .momentum = params.momentum,
           .affine = params.affine,
           .relu = relu,
-          .dtype = x.dtype};
+          .dtype = x.dtype,
+          .evaluated = options.evaluated};
+}
+
+std::optional<std::string> backward_needs_training(const BatchNormProblem& problem, Pass pass) {
+  if (pass == Pass::kForward || !problem.evaluated) return {};
+  return "cuDNN has no backward pass of batch normalisation in evaluation";
 }
 
 std::vector<ParameterSpec> batch_norm_parameters(const BatchNormProblem& problem) {
@@ -132,7 +139,8 @@ BatchNormLayer::BatchNormLayer(ConfigReader& reader, int rank, bool relu)
       relu_(relu),
       params_(BatchNormParams::read(reader)) {}
 
-BatchNormProblem BatchNormLayer::infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) {
+BatchNormProblem BatchNormLayer::infer(const std::vector<TensorDesc>& inputs,
+                                       const LayerOptions& options) {
   const TensorDesc& x = inputs[0];
   if (x.shape.rank() != rank_) {
     throw ShapeError(rank_ == 4 ? "takes images (N x C x H x W), not " + x.shape.to_string() +
@@ -140,7 +148,7 @@ BatchNormProblem BatchNormLayer::infer(const std::vector<TensorDesc>& inputs, co
                                 : "takes features (N x F), not " + x.shape.to_string() +
                                       "; of images, batch_norm2d");
   }
-  const BatchNormProblem problem = batch_norm_problem(params_, x, relu_);
+  const BatchNormProblem problem = batch_norm_problem(params_, x, relu_, options);
   outputs_ = {x};
   parameters_ = batch_norm_parameters(problem);
   return problem;

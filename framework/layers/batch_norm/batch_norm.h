@@ -45,6 +45,7 @@ struct BatchNormProblem {
   bool affine = true;
   bool relu = false;  // y = relu of what is above; the gradient of a y of 0 is 0
   DType dtype = DType::kFloat32;
+  bool evaluated = false;  // LayerOptions::evaluated
 
   int64_t channels() const { return x.shape[1]; }
   /// Values of a channel.
@@ -61,7 +62,10 @@ struct BatchNormProblem {
 };
 
 /// The shape rule alone, of images or features, for layers that contain a batch normalisation.
-BatchNormProblem batch_norm_problem(const BatchNormParams& params, const TensorDesc& x, bool relu);
+BatchNormProblem batch_norm_problem(const BatchNormParams& params, const TensorDesc& x, bool relu,
+                                    const LayerOptions& options);
+/// Why cuDNN has no backward pass of an evaluation, where that is asked for.
+std::optional<std::string> backward_needs_training(const BatchNormProblem& problem, Pass pass);
 std::vector<ParameterSpec> batch_norm_parameters(const BatchNormProblem& problem);
 
 /// How large the values are whose differences are taken (Layer::sizes()), without any relu: `dy` is

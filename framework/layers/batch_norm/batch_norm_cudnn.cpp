@@ -115,7 +115,8 @@ class BatchNormCudnn : public BatchNormImpl {
   Buffer constants_;                         // without affine: ones, then zeros
 };
 
-std::optional<std::string> unsupported(const BatchNormProblem& problem, Pass) {
+std::optional<std::string> unsupported(const BatchNormProblem& problem, Pass pass) {
+  if (auto reason = backward_needs_training(problem, pass)) return reason;
   if (problem.eps < CUDNN_BN_MIN_EPSILON) {
     return "takes an eps of " + std::to_string(CUDNN_BN_MIN_EPSILON) + " at least";
   }

@@ -275,7 +275,8 @@ class BatchNormCudnnGraph : public BatchNormImpl {
   Buffer constants_;  // without affine: ones, then zeros
 };
 
-std::optional<std::string> unsupported(const BatchNormProblem& problem, Pass) {
+std::optional<std::string> unsupported(const BatchNormProblem& problem, Pass pass) {
+  if (auto reason = backward_needs_training(problem, pass)) return reason;
   if (problem.x.shape.rank() == 4 && problem.x.layout == Layout::kNCHW) {
     return "evaluates by operations on elements, for which cuDNN's graph API has no engine that "
            "is right in nchw; take nhwc";

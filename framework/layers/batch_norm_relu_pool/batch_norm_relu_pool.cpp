@@ -35,9 +35,9 @@ BatchNormReluPoolLayer::BatchNormReluPoolLayer(ConfigReader& reader)
       pool_(Pool2dParams::read(reader, PoolKind::kMax, "pool_")) {}
 
 BatchNormReluPoolProblem BatchNormReluPoolLayer::infer(const std::vector<TensorDesc>& inputs,
-                                                       const LayerOptions&) {
+                                                       const LayerOptions& options) {
   const TensorDesc& x = inputs[0];
-  const BatchNormReluPoolProblem problem = {.norm = batch_norm_problem(norm_, x, true),
+  const BatchNormReluPoolProblem problem = {.norm = batch_norm_problem(norm_, x, true, options),
                                             .pool = pool2d_problem(PoolKind::kMax, pool_, x),
                                             .dtype = x.dtype};
   outputs_ = {problem.pool.y_desc()};

@@ -25,15 +25,16 @@ BatchNormReluSoftmaxLayer::BatchNormReluSoftmaxLayer(ConfigReader& reader)
       norm_(BatchNormParams::read(reader)) {}
 
 BatchNormReluSoftmaxProblem BatchNormReluSoftmaxLayer::infer(const std::vector<TensorDesc>& inputs,
-                                                             const LayerOptions&) {
+                                                             const LayerOptions& options) {
   const TensorDesc& x = inputs[0];
   if (x.shape.rank() != 2) {
     throw ShapeError(
         "takes features (N x F), not " + x.shape.to_string() +
         "; of images, whose softmax is over w alone, take batch_norm2d_relu and softmax");
   }
-  const BatchNormReluSoftmaxProblem problem = {
-      .norm = batch_norm_problem(norm_, x, true), .softmax = softmax_problem(x), .dtype = x.dtype};
+  const BatchNormReluSoftmaxProblem problem = {.norm = batch_norm_problem(norm_, x, true, options),
+                                               .softmax = softmax_problem(x),
+                                               .dtype = x.dtype};
   outputs_ = {x};
   parameters_ = batch_norm_parameters(problem.norm);
   return problem;
