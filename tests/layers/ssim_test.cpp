@@ -105,8 +105,9 @@ TEST(SsimLayer, IsScikitImages) {
         const LayerData data{
             .x = {relayout(x, as_given, c.x[0]), relayout(y, as_given, c.x[0]), {0, -1, 2}},
             .dy = {{0, 0}}};
+        const double expected = each[name];
         for_each_totals(c, data, [&](std::string_view, const std::vector<double>& totals) {
-          EXPECT_NEAR(totals[0], 2 * each[name].get<double>(), 4e-7);
+          EXPECT_NEAR(totals[0], 2 * expected, 4e-7);
           EXPECT_EQ(totals[1], 2);
         });
       }
