@@ -43,14 +43,15 @@ std::string targets_of(const SoftmaxCrossEntropyProblem& d) {
     target = "((1 - smoothing) * share(n, j) + smoothing / classes)";
   }
   if (d.class_weights.empty()) {
-    text += "\n/// What row n weighs.\ndouble weight_of(size_t n) { return counts(n) ? 1 : 0; }\n";
+    text +=
+        "\n/// The weight of row n.\ndouble weight_of(size_t n) { return counts(n) ? 1 : 0; }\n";
   } else {
     std::string weights;
     for (const float weight : d.class_weights) {
       weights += (weights.empty() ? "" : ", ") + shortest(weight);
     }
     text += "\nconst double class_weights[] = {" + weights + R"(};
-/// What row n weighs.
+/// The weight of row n.
 double weight_of(size_t n) {
   double sum = 0;
   for (size_t j = 0; j < classes && counts(n); ++j) sum += share(n, j) * class_weights[j];

@@ -43,7 +43,7 @@ struct SsimFormula {
   /// `sample_covariance`: SsimOptions.
   SsimFormula(double data_range, SsimWindow window, bool sample_covariance);
 
-  /// Of a window, from its moments.
+  /// The index of a window with these moments.
   DUET_HOST_DEVICE double similarity(const SsimMoments& m) const {
     const double variances = correction * (m.squares - (m.x * m.x + m.y * m.y));
     const double covariance = correction * (m.product - m.x * m.y);

@@ -17,18 +17,18 @@ namespace duet {
 
 class BatchRecords {
  public:
-  /// Of samples whose images take that many bytes. Throws std::logic_error if the records of the
+  /// `image_bytes` is the size of a sample's image. Throws std::logic_error if the records of the
   /// split are not those of the data set.
   BatchRecords(const DatasetInfo& info, const Split& split, size_t image_bytes);
 
-  /// Of a streamed row: its image, then its records. Without records that of the image.
+  /// The size of a streamed row, which holds an image and the records behind it.
   size_t row_bytes() const { return row_bytes_; }
   /// All of them to the device, for who does not stream.
   void upload(Device device, const Split& split);
   /// Those of a sample to their places in a streamed row.
   void copy(const Split& split, uint32_t sample, std::byte* row) const;
 
-  /// Of the device.
+  /// Device memory.
   size_t memory_bytes() const;
   bool has(std::string_view name) const;
   /// Queues the gather of those records that `to` names, as Batches::gather() says. `stream` is what

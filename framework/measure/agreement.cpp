@@ -11,11 +11,15 @@ namespace {
 
 // Implementations that round even where every sum and product is a whole number.
 struct Inexact {
-  std::string_view type, id, reason;
+  std::string_view type, id;
+  bool
+      always;  // else in backward_data, and in backward_filter in bf16, where a library may round the
+               // sums that make dw
+  std::string_view reason;
 };
 constexpr Inexact kInexact[] = {
-    {"conv2d", "cudnn", "the algorithm found fastest may be Winograd's or an FFT"},
-    {"conv2d", "cudnn_cufft", "the roots of unity are no whole numbers"},
+    {"conv2d", "cudnn", false, "the algorithm found fastest may be Winograd's or an FFT"},
+    {"conv2d", "cudnn_cufft", true, "the roots of unity are no whole numbers"},
 };
 
 }  // namespace
@@ -77,9 +81,12 @@ Limit limit_of(const Layer& layer, Pass pass, const TensorDesc& output, bool par
   return limit;
 }
 
-bool can_be_exact(const Layer& layer, std::string_view id) {
-  return std::none_of(std::begin(kInexact), std::end(kInexact),
-                      [&](const Inexact& row) { return row.type == layer.type() && row.id == id; });
+bool can_be_exact(const Layer& layer, std::string_view id, Pass pass) {
+  const bool bf16_backward = layer.options().math == Math::kBF16 && pass != Pass::kForward;
+  const bool may_round = bf16_backward || pass == Pass::kBackwardData;
+  return std::none_of(std::begin(kInexact), std::end(kInexact), [&](const Inexact& row) {
+    return row.type == layer.type() && row.id == id && (row.always || may_round);
+  });
 }
 
 std::string index_text(const TensorDesc& desc, int64_t offset) {

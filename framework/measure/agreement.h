@@ -60,8 +60,8 @@ Agreement compare(const std::vector<double>& expected, const std::vector<double>
 /// storage_rounding() on top.
 Limit limit_of(const Layer& layer, Pass pass, const TensorDesc& output, bool parameter, Math math);
 
-/// False for the few implementations that may round where the data call for exact results.
-bool can_be_exact(const Layer& layer, std::string_view id);
+/// False for the few implementations that may round a pass where the data call for exact results.
+bool can_be_exact(const Layer& layer, std::string_view id, Pass pass);
 
 /// "[n=0 c=2 h=1 w=5]" of the element at `offset` in memory.
 std::string index_text(const TensorDesc& desc, int64_t offset);

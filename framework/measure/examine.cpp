@@ -345,7 +345,7 @@ Examination check(const Layer& layer, std::string_view id, Pass pass, const Chec
     if (has_own_masks(id) && check_data.situation.training) {
       return examine_own_masks(layer, id, pass, check_data, context);
     }
-    const bool exact = check_data.exact && can_be_exact(layer, id);
+    const bool exact = check_data.exact && can_be_exact(layer, id, pass);
     if (level == CheckLevel::kAgreement) {
       const CheckSet set(layer, pass, check_data.data, check_data.expected, context.device(),
                          exact);

@@ -112,7 +112,7 @@ BatchNormProblem batch_norm_problem(const BatchNormParams& params, const TensorD
 
 std::optional<std::string> backward_needs_training(const BatchNormProblem& problem, Pass pass) {
   if (pass == Pass::kForward || !problem.evaluated) return {};
-  return "cuDNN has no backward pass of batch normalisation in evaluation";
+  return kNoBackwardInEvaluation;
 }
 
 std::vector<ParameterSpec> batch_norm_parameters(const BatchNormProblem& problem) {

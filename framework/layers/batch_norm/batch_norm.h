@@ -64,7 +64,9 @@ struct BatchNormProblem {
 /// The shape rule alone, of images or features, for layers that contain a batch normalisation.
 BatchNormProblem batch_norm_problem(const BatchNormParams& params, const TensorDesc& x, bool relu,
                                     const LayerOptions& options);
-/// Why cuDNN has no backward pass of an evaluation, where that is asked for.
+inline constexpr const char* kNoBackwardInEvaluation =
+    "cuDNN has no backward pass of batch normalisation in evaluation";
+/// That, if `pass` is a backward pass of an evaluation.
 std::optional<std::string> backward_needs_training(const BatchNormProblem& problem, Pass pass);
 std::vector<ParameterSpec> batch_norm_parameters(const BatchNormProblem& problem);
 

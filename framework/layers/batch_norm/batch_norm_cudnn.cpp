@@ -85,9 +85,7 @@ class BatchNormCudnn : public BatchNormImpl {
   void backward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
                 const Tensor& state, const Tensor& dx, const BatchNormParameters& dw) override {
     if (!run.training) {
-      throw UnsupportedError(
-          "cuDNN has no backward pass of batch normalisation in evaluation; "
-          "take another implementation");
+      throw UnsupportedError(kNoBackwardInEvaluation);
     }
     void* unwanted = run.workspace;
     float* dweight = dw.weight ? dw.weight.data<float>() : part(unwanted, 0);

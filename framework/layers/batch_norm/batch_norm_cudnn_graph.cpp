@@ -215,9 +215,7 @@ class BatchNormCudnnGraph : public BatchNormImpl {
   void backward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
                 const Tensor& state, const Tensor& dx, const BatchNormParameters& dw) override {
     if (!run.training) {
-      throw UnsupportedError(
-          "cuDNN has no backward pass of batch normalisation in evaluation; "
-          "take another implementation");
+      throw UnsupportedError(kNoBackwardInEvaluation);
     }
     char* const unwanted = static_cast<char*>(run.workspace);
     void* const plan_workspace = unwanted + own_bytes();
