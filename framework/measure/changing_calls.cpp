@@ -20,7 +20,7 @@ constexpr Margin kBehindChange = {2, 0.2e-6};
 
 bool is_longer(const std::vector<double>& changing, const std::vector<double>& other, Margin m) {
   if (changing.empty() || other.empty()) return false;
-  return summarise(changing).p20 > m.factor * summarise(other).p80 + m.seconds;
+  return summarise(changing).p20 > m.factor * summarise(other).median + m.seconds;
 }
 
 ChangingCalls::ChangingCalls(const std::vector<std::unique_ptr<LayerRig>>& rigs, Pass pass)

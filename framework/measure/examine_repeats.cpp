@@ -28,6 +28,7 @@ constexpr double kLongCall = 0.01;  // what happens beside it does not matter
 constexpr int kMostExaminedInGraph = 50;
 // Bytes: what the heap keeps for itself, or other threads take, and the least of a call that is told.
 constexpr int64_t kNoise = 8 << 10, kLeastLeaked = 256;
+constexpr int kTurns = 5;
 constexpr int kAttempts = 3;  // a machine that is busy at the wrong moment is not so every time
 
 /// Seconds of single calls.
@@ -134,36 +135,57 @@ class Repeater {
     queue_after(mode);
   }
 
+  double seconds_of_call(Mode mode) {
+    InterruptGuard::check();
+    queue_before(mode);
+    const double before = now_seconds();
+    rig_.queue(subject_.pass);
+    const double seconds = now_seconds() - before;
+    queue_after(mode);
+    return seconds;
+  }
+
+  /// Calls of one mode in a row, a part of `parts`.
+  void sample(Mode mode, double seconds, int parts, std::vector<double>& into) {
+    seconds_of_call(mode);  // behind calls of the other mode: on new data for both
+    const int64_t in_use = memory_in_use(Device::kCpu);
+    const double start = now_seconds();
+    const std::clock_t computed = std::clock();
+    const size_t before = into.size(), share = static_cast<size_t>(parts);
+    const auto sampled = [&] { return into.size() - before; };
+    while (sampled() * share < kFewestLong ||
+           (sampled() * share < kFewest && (std::clock() - computed) * parts < kMostComputed) ||
+           ((now_seconds() - start) * parts < seconds && sampled() * share < kMostReplays)) {
+      into.push_back(seconds_of_call(mode));
+    }
+    grown_[mode] += memory_in_use(Device::kCpu) - in_use;
+  }
+
+  /// In turns, so that what other processes do meanwhile falls on both modes.
   Samples sample_cpu() {
     Samples samples;
-    const auto sample = [&](Mode mode, double seconds, std::vector<double>& into) {
-      into.reserve(kMostReplays);
-      const double start = now_seconds();
-      const std::clock_t computed = std::clock();
-      int64_t in_use = 0;
-      while (into.size() < kFewestLong ||
-             (into.size() < kFewest && std::clock() - computed < kMostComputed) ||
-             (now_seconds() - start < seconds && into.size() < kMostReplays)) {
-        InterruptGuard::check();
-        queue_before(mode);
-        const double before = now_seconds();
-        rig_.queue(subject_.pass);
-        into.push_back(now_seconds() - before);
-        queue_after(mode);
-        if (into.size() == 1) in_use = memory_in_use(Device::kCpu);
+    samples.same.reserve(2 * kMostReplays);  // before memory is looked at
+    samples.changing.reserve(2 * kMostReplays);
+    grown_[kSame] = grown_[kChanging] = 0;
+    const double call = seconds_of_call(kSame);
+    const int turns = call < kLongCall ? kTurns : 1;
+    for (int turn = 0; turn < turns; ++turn) {
+      sample(kSame, kReplaySeconds, turns, samples.same);
+      if (call < kLongCall) {
+        const double median = summarise(samples.same).median;
+        const auto calls = static_cast<int64_t>(kPlainSeconds / turns / std::max(median, 1e-7)) + 1;
+        samples.plain.push_back(plain_seconds(calls));
       }
-      const int64_t grown = memory_in_use(Device::kCpu) - in_use;
-      leaked_[mode] = grown < kNoise ? 0 : grown / static_cast<int64_t>(into.size() - 1);
-    };
-    sample(kSame, kReplaySeconds, samples.same);
-    replayed_ += static_cast<int64_t>(samples.same.size());
-    const double call = summarise(samples.same).median;
-    if (call < kLongCall) {
-      const auto calls = static_cast<int64_t>(kPlainSeconds / 5 / std::max(call, 1e-7)) + 1;
-      for (int i = 0; i < 5; ++i) samples.plain.push_back(plain_seconds(calls));
+      sample(kChanging, kChangingSeconds, turns, samples.changing);
     }
-    sample(kChanging, kChangingSeconds, samples.changing);
+    replayed_ += static_cast<int64_t>(samples.same.size());
+    leaked_[kSame] = bytes_a_call(kSame, samples.same);
+    leaked_[kChanging] = bytes_a_call(kChanging, samples.changing);
     return samples;
+  }
+
+  int64_t bytes_a_call(Mode mode, const std::vector<double>& calls) const {
+    return grown_[mode] < kNoise ? 0 : grown_[mode] / static_cast<int64_t>(calls.size());
   }
 
   double plain_seconds(int64_t calls) {
@@ -300,7 +322,7 @@ class Repeater {
   Buffer numbers_;  // of the variants that are written next and of differences, by mode; and a zero
   std::vector<Copy> inputs_, other_inputs_, outputs_;
   int64_t replayed_ = 0;
-  int64_t leaked_[2] = {};  // bytes a call, by mode, on the CPU
+  int64_t grown_[2] = {}, leaked_[2] = {};  // bytes in all and a call, by mode, on the CPU
   int in_graph_ = 1;
   StepGraph same_, changing_, idle_, plain_;  // on a GPU
 };

@@ -411,29 +411,36 @@ class Double : public DoubleBase {
     (void)pass, (void)context, (void)t;
   }
 
-  /// What a remembering double compares with the last call's.
-  std::vector<char> key_of(Pass pass, const Run& run, const LayerTensors& t) const {
-    std::vector<char> key;
-    const auto add = [&](const void* memory, size_t bytes) {
-      const char* from = static_cast<const char*>(memory);
-      key.insert(key.end(), from, from + bytes);
+  /// Whether what a remembering double looks at is what it was in the last call. Takes it over
+  /// where it is not; takes no memory but in the first call, which would cost more than it gains.
+  bool is_as_before(Pass pass, const Run& run, const LayerTensors& t) {
+    std::vector<char>& key = keys_[pass];
+    size_t at = 0;
+    bool same = true;
+    const auto compare = [&](const void* memory, size_t bytes) {
+      if (key.size() < at + bytes) key.resize(at + bytes);
+      if (std::memcmp(key.data() + at, memory, bytes) != 0) {
+        std::memcpy(key.data() + at, memory, bytes);
+        same = false;
+      }
+      at += bytes;
     };
     std::vector<Tensor> read = t.w;
     if (trick_ != Trick::kRemembersWeights) {
       read.push_back(t.x[0]);
-      read.push_back(pass == Pass::kForward ? t.x[0] : t.dy[0]);
+      if (pass != Pass::kForward) read.push_back(t.dy[0]);
     }
     if (trick_ == Trick::kRemembersStep) read.clear();
     for (const Tensor& tensor : read) {
       if (trick_ != Trick::kRemembersSamples) {
-        add(tensor.memory, tensor.bytes());
+        compare(tensor.memory, tensor.bytes());
         continue;
       }
       const size_t count = tensor.bytes() / 4;
-      for (size_t i = 0; i < 4; ++i) add(tensor.data<float>() + i * (count - 1) / 3, 4);
+      for (size_t i = 0; i < 4; ++i) compare(tensor.data<float>() + i * (count - 1) / 3, 4);
     }
-    if (trick_ != Trick::kRemembersWeights) add(run.step, sizeof(uint64_t));
-    return key;
+    if (trick_ != Trick::kRemembersWeights) compare(run.step, sizeof(uint64_t));
+    return same;
   }
 
   /// Slow, unless it takes the inputs for those of the call before.
@@ -442,11 +449,7 @@ class Double : public DoubleBase {
     using Seconds = std::chrono::duration<double>;
     const auto start = Clock::now();
     bool known = start - last_call_[pass] < Seconds(3e-6);
-    if (trick_ != Trick::kRemembersBriefly) {
-      std::vector<char> key = key_of(pass, run, t);
-      known = key == keys_[pass];
-      keys_[pass] = std::move(key);
-    }
+    if (trick_ != Trick::kRemembersBriefly) known = is_as_before(pass, run, t);
     if (!known) {
       sound_->run(pass, run, t);
       while (Clock::now() - start < Seconds(kComputingRememberer)) {
