@@ -4,6 +4,7 @@
 #include <set>
 
 #include "device/tuning_cache.h"
+#include "layers/bound_op.h"
 #include "measure/layer_data.h"
 #include "selection.h"
 
@@ -171,15 +172,12 @@ RecordedLayer record_layer(std::shared_ptr<const Layer> layer, const std::string
   take_records();
   Context context(Device::kGpu);
   context.set_workspace_limit(workspace_limit);
-  const std::unique_ptr<Implementation> implementation = layer->make(id, context);
+  BoundOp op(*layer, id, context);
   const std::vector<Pass> passes = passes_to_run(*layer, id, pass);
-  size_t workspace_bytes = 0;
-  for (const Pass each : passes) {
-    implementation->prepare(each, context);
-    workspace_bytes = std::max(workspace_bytes, implementation->workspace_bytes(each));
-  }
+  op.prepare(passes);
+  const size_t workspace_bytes = op.workspace_bytes(passes);
   Memory memory(*layer);
-  memory.add_state(implementation->state_bytes());
+  memory.add_state(op.state_bytes());
   void* const workspace = memory.add_workspace(workspace_bytes);
   const Buffer step(Device::kGpu, sizeof(uint64_t));
   fill_bytes(step.data(), Device::kGpu, 0, step.bytes());
@@ -187,11 +185,11 @@ RecordedLayer record_layer(std::shared_ptr<const Layer> layer, const std::string
                 true};
   for (const Pass each : passes) {
     mark("pass " + std::string(to_string(each)));
-    implementation->run(each, run, memory.tensors);
+    op.run(each, run, memory.tensors);
     context.synchronize();
   }
   recorded.records = take_records();
-  recorded.detail = implementation->detail(pass);
+  recorded.detail = op.detail(pass);
   recorded.memory = memory.named;
   read_contents(recorded);
   return recorded;

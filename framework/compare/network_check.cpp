@@ -236,8 +236,9 @@ class TensorWatch {
       add("a parameter of layer " + node.name, t.w);
       add("the gradient of a parameter of layer " + node.name, t.dw);
       add("the state of layer " + node.name, {t.state});
-      add("what the passes of layer " + node.name + " share",
-          {node.staged.x, node.staged.dy, node.staged.w});
+      for (const Net::Node::Step& step : node.steps) {
+        add("what " + step.label + " leaves for others", left_by(step));
+      }
     }
     double bytes = 0;
     for (const Region& region : regions_) bytes += static_cast<double>(region.tensor.bytes());
@@ -254,9 +255,8 @@ class TensorWatch {
   std::string changed_by(const Net::Call& call) {
     std::vector<Tensor> own = outputs_of(call.step->pass, *call.node, in_training(*call.node));
     own.push_back(call.node->tensors.state);
-    const StagedTensors& staged = call.node->staged;
-    if (call.step->pass == Pass::kForward) own.insert(own.end(), {staged.x, staged.w});
-    if (call.step->pass == Pass::kBackwardFilter) own.push_back(staged.dy);
+    const std::vector<Tensor> left = left_by(*call.step);
+    own.insert(own.end(), left.begin(), left.end());
     std::string text;
     for (Region& region : regions_) {
       Bytes now = bytes_of(region.tensor, device_);
@@ -275,6 +275,12 @@ class TensorWatch {
     Tensor tensor;
     Bytes bytes;
   };
+
+  static std::vector<Tensor> left_by(const Net::Node::Step& step) {
+    std::vector<Tensor> left;
+    for (Port port : step.left) left.push_back(step.ports.*port);
+    return left;
+  }
 
   void add(const std::string& name, const std::vector<Tensor>& tensors) {
     for (const Tensor& tensor : tensors) {
@@ -304,7 +310,7 @@ class NetworkCheck {
     const uint64_t step = training_.state().step;
     std::map<const Net::Node*, std::unique_ptr<SeenLayer>> layers;
     TensorWatch watch(net_);
-    for (const Operation& operation : training_.passes()) {
+    for (const Operation& operation : training_.program()) {
       InterruptGuard::check();
       if (operation.kind == Operation::Kind::kGather) {
         operation.queue();

@@ -11,6 +11,7 @@
 #include "core/interrupt.h"
 #include "core/shell_word.h"
 #include "device/range.h"
+#include "layers/bound_op.h"
 #include "measure/examine.h"
 #include "user_kernels/user_kernels.h"
 
@@ -94,22 +95,22 @@ void run_once(const ImplCall& call, const LayerData& data, Context& context) {
   Tensors step(device);
   step.add({{2}, DType::kInt32}, {static_cast<double>(data.step), 0});
 
-  const auto implementation = layer.make(call.id, context);
-  for (Pass pass : passes) implementation->prepare(pass, context);
-  const Buffer state(device, implementation->state_bytes());
+  BoundOp op(layer, call.id, context);
+  op.prepare(passes);
+  const Buffer state(device, op.state_bytes());
   LayerTensors tensors = {.x = x.views(),
                           .y = y.views(),
                           .dx = dx.views(),
                           .dy = dy.views(),
                           .w = w.views(),
                           .dw = dw.views()};
-  tensors.state = {{{static_cast<int64_t>(state.bytes())}, DType::kUInt8}, state.data()};
+  tensors.state = {opaque(state.bytes()), state.data()};
   for (Pass pass : passes) {
-    const Buffer workspace(device, implementation->workspace_bytes(pass));
+    const Buffer workspace(device, op.workspace_bytes(pass));
     const Run run{context, workspace.data(), workspace.bytes(),
                   static_cast<const uint64_t*>(step.views()[0].memory)};
     const Range range(pass == call.pass ? once_range(call) : std::string(to_string(pass)));
-    implementation->run(pass, run, tensors);
+    op.run(pass, run, tensors);
     context.synchronize();
   }
 }

@@ -1,8 +1,7 @@
 // Mean and variance of an image's channels, in parts as whoever writes the image finds them.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
+#include "core/tensor.h"
 
 namespace duet {
 
@@ -14,13 +13,14 @@ struct ChannelMoments {
       nullptr;  // [channels][parts][2]: the mean, and the sum of squares of what differs from it
   float* counts = nullptr;  // [parts]: values of a channel; of a part of none the sums are 0
 
-  static size_t bytes(int64_t channels, int parts) {
-    return (2 * static_cast<size_t>(channels) + 1) * static_cast<size_t>(parts) * sizeof(float);
-  }
-  /// In memory of so many bytes.
-  static ChannelMoments at(void* memory, int64_t channels, int parts) {
-    auto* const sums = static_cast<float*>(memory);
-    return {parts, sums, sums + 2 * static_cast<size_t>(channels) * static_cast<size_t>(parts)};
+  /// Of the memory that holds them.
+  static TensorDesc desc(int64_t channels, int parts) { return {{2 * channels + 1, parts}}; }
+  /// In memory of a desc() as above; none if it is falsy.
+  static ChannelMoments at(const Tensor& memory) {
+    if (!memory) return {};
+    auto* const sums = memory.data<float>();
+    const Shape& shape = memory.desc.shape;
+    return {static_cast<int>(shape[1]), sums, sums + (shape[0] - 1) * shape[1]};
   }
 };
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string_view>
 
-#include "core/tensor.h"
+#include "core/ports.h"
 #include "device/device.h"
 
 struct CUstream_st;
@@ -56,6 +56,8 @@ class Context {
   size_t workspace_limit_ = size_t{1} << 30;
 };
 
+struct RunAside;
+
 /// What a run of an implementation is given beside its tensors.
 struct Run {
   Context& context;
@@ -68,6 +70,12 @@ struct Run {
   const uint64_t* step = nullptr;
   /// False in evaluation: dropout is the identity, and statistics are as they are saved.
   bool training = true;
+  /// True where no backward pass follows and nobody changes the parameters meanwhile: forward need
+  /// keep no state, and kernels may read the parameters before wait_for_primary().
+  bool inference = false;
+  Ports ports = {};
+  /// Where the rest of a pass may run beside those that follow (device/side_stream.h), or nullptr.
+  RunAside* aside = nullptr;
 
   CUstream_st* stream() const { return context.stream(); }
 };

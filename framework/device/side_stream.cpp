@@ -4,12 +4,6 @@
 #include "device/gpu_copies.h"
 
 namespace duet {
-namespace {
-
-thread_local AsideScope* innermost = nullptr;
-
-}  // namespace
-
 SideStream::SideStream(Context& main) : main_(main), stream_(gpu::make_stream()) {
   context_ = std::make_unique<Context>(main.device(), stream_);
   context_->set_workspace_limit(main.workspace_limit());
@@ -46,24 +40,13 @@ void SideStream::join() {
   marks_ = 0;
 }
 
-AsideScope::AsideScope(SideStream* stream, const Run& run, void* workspace, size_t workspace_bytes)
-    : stream_(stream),
-      context_(run.context),
-      workspace_(workspace),
-      workspace_bytes_(workspace_bytes),
-      outer_(innermost) {
-  innermost = this;
-}
-
-AsideScope::~AsideScope() { innermost = outer_; }
-
 Run aside(const Run& run) {
-  AsideScope* const scope = innermost;
-  if (!scope || !scope->stream_ || &run.context != &scope->context_) return run;
-  scope->stream_->follow_main();
-  scope->is_taken_ = true;
-  return {scope->stream_->context(), scope->workspace_, scope->workspace_bytes_, run.step,
-          run.training};
+  if (!run.aside) return run;
+  RunAside& to = *run.aside;
+  to.stream.follow_main();
+  to.is_taken = true;
+  return {to.stream.context(), to.workspace,  to.workspace_bytes, run.step,
+          run.training,        run.inference, run.ports};
 }
 
 }  // namespace duet

@@ -39,31 +39,16 @@ class SideStream {
   bool is_used_ = false;  // since the last join()
 };
 
-/// While it stands, aside() gives what is queued with this run a stream of its own.
-class AsideScope {
- public:
-  /// `workspace`: another than the run's, of so many bytes. Without a `stream` nothing changes.
-  AsideScope(SideStream* stream, const Run& run, void* workspace, size_t workspace_bytes);
-  ~AsideScope();
-  AsideScope(const AsideScope&) = delete;
-  AsideScope& operator=(const AsideScope&) = delete;
-
-  /// True if aside() was called.
-  bool is_taken() const { return is_taken_; }
-
- private:
-  friend Run aside(const Run& run);
-
-  SideStream* const stream_;
-  const Context& context_;
-  void* const workspace_;
-  const size_t workspace_bytes_;
-  bool is_taken_ = false;
-  AsideScope* const outer_;
+/// A stream and workspace of its own for a part of a pass.
+struct RunAside {
+  SideStream& stream;
+  void* workspace;
+  size_t workspace_bytes;
+  bool is_taken = false;  // by aside()
 };
 
-/// In backward_filter, when all is queued that backward_data needs of it: with what the rest is to run,
-/// which may then be beside the passes that follow. May be `run` itself.
+/// In backward_filter, once all is queued that backward_data needs of it: with what the rest is to
+/// run, which may then be beside the passes that follow. `run` itself where that may not be.
 Run aside(const Run& run);
 
 }  // namespace duet

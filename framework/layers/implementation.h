@@ -45,6 +45,12 @@ struct LayerTensors {
                            // passes may run several times behind one forward, and leave it as it is
 };
 
+/// Which of a layer's own tensors a backward pass needs as forward left them, as what PyTorch saves
+/// for backward.
+struct SavedTensors {
+  bool x = false, y = false;
+};
+
 /// One way to compute one layer on one problem. Made before the first step; run() only queues work
 /// on the context's stream (GPU) or computes (CPU): it never allocates, synchronises or reads back.
 class Implementation {
@@ -58,6 +64,16 @@ class Implementation {
   virtual size_t workspace_bytes(Pass) const { return 0; }
   /// Memory kept from forward to backward (an argmax, a mask).
   virtual size_t state_bytes() const { return 0; }
+  /// What a backward pass reads of x and y: a network may give the memory of the others away before.
+  virtual SavedTensors reads(Pass) const { return {.x = true, .y = true}; }
+  /// The ports that `pass` can use, with the same answer after prepare(pass) whenever it is asked.
+  /// `inference`: in a run of that kind (Run::inference), else in a training step.
+  virtual std::vector<PortUse> ports(Pass, bool /*inference*/) const { return {}; }
+  /// Queues what Ports::prepared_w is made of: the parameters as they are. Uses no workspace.
+  /// REQUIRES: forward can take the port.
+  virtual void prepare_weights(const Run&, const LayerTensors&) {
+    throw std::logic_error("prepares no weights");
+  }
   /// For tables: the library's algorithm, a tile shape; may be empty.
   virtual std::string detail(Pass) const { return ""; }
   /// What a run of `pass` hands to others, one after the other: functions of a library
@@ -66,6 +82,13 @@ class Implementation {
   virtual std::vector<std::string> calls(Pass) const { return {}; }
   virtual void run(Pass pass, const Run& run, const LayerTensors& tensors) = 0;
 };
+
+/// The ports of an implementation whose forward takes prepared weights in inference alone; none if
+/// `desc` is empty.
+inline std::vector<PortUse> prepared_for(Pass pass, bool inference, const TensorDesc& desc) {
+  if (pass != Pass::kForward || !inference || desc.bytes() == 0) return {};
+  return {{&Ports::prepared_w, PortUse::Access::kTakes, desc}};
+}
 
 /// An implementation of layers whose problem struct is P.
 template <class P>
@@ -117,6 +140,7 @@ class WeightedImpl : public ImplementationOf<P> {
     throw std::logic_error("has no backward_filter; its entry must say so");
   }
 
+  SavedTensors reads(Pass pass) const final { return {.x = pass == Pass::kBackwardFilter}; }
   void run(Pass pass, const Run& run, const LayerTensors& t) final {
     const bool bias = this->problem_.bias;
     if (pass == Pass::kForward) {

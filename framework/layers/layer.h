@@ -51,12 +51,6 @@ struct ParameterSpec {
   bool trained() const { return role == Role::kTrained; }
 };
 
-/// Which of a layer's own tensors a backward pass needs as forward left them, as what PyTorch saves
-/// for backward.
-struct SavedTensors {
-  bool x = false, y = false;
-};
-
 /// What a network decides for a layer.
 struct LayerOptions {
   Math math = Math::kFP32;

@@ -107,10 +107,10 @@ class Examiner {
     const std::string workspace = rig_.workspace_damage(), inputs = rig_.input_damage(),
                       buffers = rig_.buffer_damage();
     if (!workspace.empty()) {
-      add(FaultKind::kWorkspaceOverrun,
-          "takes more workspace than it asked for (" +
-              std::to_string(rig_.implementation().workspace_bytes(pass_)) + " bytes for " +
-              std::string(to_string(pass_)) + "):\n" + workspace);
+      add(FaultKind::kWorkspaceOverrun, "takes more workspace than it asked for (" +
+                                            std::to_string(rig_.op().workspace_bytes(pass_)) +
+                                            " bytes for " + std::string(to_string(pass_)) + "):\n" +
+                                            workspace);
     }
     if (!inputs.empty()) add(FaultKind::kChangesInput, "changes what it may only read:\n" + inputs);
     if (!buffers.empty()) add(FaultKind::kOverrun, "writes outside its buffers:\n" + buffers);

@@ -32,8 +32,8 @@ Use use_of_instance(const ExamineSubject& subject) {
   const int64_t before = memory_in_use(device);
   Use use;
   {
-    const auto implementation = subject.layer.make(subject.id, subject.context);
-    for (Pass pass : passes) implementation->prepare(pass, subject.context);
+    BoundOp op(subject.layer, subject.id, subject.context);
+    op.prepare(passes);
     use.prepared = memory_in_use(device) - before;
   }
   {

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "core/running.h"
 #include "layers/gpu_reference.h"
 #include "measure/compare_memory.h"
 
@@ -30,15 +29,19 @@ void restore(std::vector<GuardedTensor>& tensors, const std::vector<Buffer>& fro
   }
 }
 
+void poison(std::vector<GuardedTensor>& tensors) {
+  for (GuardedTensor& tensor : tensors) tensor.buffer().poison();
+}
+
 Buffer copy_of(const GuardedBuffer& from) {
   Buffer copy(from.device(), from.bytes());
   copy_bytes(copy.data(), from.device(), from.data(), from.device(), from.bytes());
   return copy;
 }
 
-std::unique_ptr<Implementation> made(const Layer& layer, std::string_view id, Context& context) {
-  const Running running(id, layer.type(), "constructor");
-  return id == kGpuReference ? make_gpu_reference(layer) : layer.make(id, context);
+BoundOp bound(const Layer& layer, std::string_view id, Context& context) {
+  if (id == kGpuReference) return {layer, id, context, make_gpu_reference(layer)};
+  return {layer, id, context};
 }
 
 }  // namespace
@@ -46,19 +49,17 @@ std::unique_ptr<Implementation> made(const Layer& layer, std::string_view id, Co
 LayerRig::LayerRig(const Layer& layer, std::string_view id, const std::vector<Pass>& passes,
                    Context& context, const LayerSituation& situation, const Guards& guards)
     : layer_(layer),
-      id_(id),
       situation_(situation),
       context_(context),
       step_(context.device(), sizeof(uint64_t), guards),
-      impl_(made(layer, id, context)) {
+      op_(bound(layer, id, context)) {
   const Device device = context_.device();
   constexpr uint64_t kNoStep = 0;
   step_.upload(&kNoStep);
   for (Pass pass : passes) {
-    const Running running(id_, layer.type(), "prepare");
-    impl_->prepare(pass, context_);
+    op_.prepare(pass);
     workspaces_[pass] =
-        GuardedBuffer(device, impl_->workspace_bytes(pass),
+        GuardedBuffer(device, op_.workspace_bytes(pass),
                       Guards{std::max(kWorkspaceGuard, guards.bytes), guards.fence});
   }
   const auto guarded = [&](const TensorDesc& desc) { return GuardedTensor(device, desc, guards); };
@@ -76,7 +77,7 @@ LayerRig::LayerRig(const Layer& layer, std::string_view id, const std::vector<Pa
     w_.push_back(guarded(p.desc));
     dw_.push_back(p.trained() ? guarded(p.desc) : GuardedTensor());
   }
-  state_ = GuardedBuffer(device, impl_->state_bytes(), guards);
+  state_ = GuardedBuffer(device, op_.state_bytes(), guards);
 }
 
 void LayerRig::load(const LayerData& data) {
@@ -102,9 +103,7 @@ void LayerRig::restore() {
 
 void LayerRig::reset() {
   restore();
-  for (auto* tensors : {&y_, &dx_, &dw_}) {
-    for (GuardedTensor& tensor : *tensors) tensor.buffer().poison();
-  }
+  for (auto* tensors : {&y_, &dx_, &dw_}) poison(*tensors);
   state_.poison();
   poison_workspaces();
 }
@@ -155,17 +154,31 @@ LayerTensors LayerRig::tensors(const std::vector<size_t>& without_dx) const {
 void LayerRig::queue(Pass pass, const std::vector<size_t>& without_dx) {
   const GuardedBuffer& workspace = workspaces_.at(pass);
   const LayerTensors given = tensors(without_dx);
-  const Running running(id_, layer_.type(), to_string(pass));
   const Run run{context_, workspace.address(), workspace.bytes(),
                 static_cast<const uint64_t*>(step_.data()), situation_.training};
-  impl_->run(pass, run, given);
+  op_.run(pass, run, given);
 }
 
 void LayerRig::run(Pass pass, const std::vector<size_t>& without_dx) {
   workspaces_.at(pass).poison();
   watch(pass, without_dx);
+  const bool backward = pass != Pass::kForward;
+  const SavedTensors reads = backward ? op_.reads(pass) : SavedTensors{true, true};
+  if (!reads.x) poison(x_);
+  if (!reads.y) poison(y_);
   queue(pass, without_dx);
   context_.synchronize();
+  if (!reads.x) show(x_, loaded_->x);
+  if (!reads.y) show(y_, y_before_);
+}
+
+// What was written to meanwhile stays as it is, for input_damage() to find.
+void LayerRig::show(std::vector<GuardedTensor>& hidden, const std::vector<Buffer>& values) {
+  for (size_t i = 0; i < hidden.size(); ++i) {
+    const GuardedBuffer& to = hidden[i].buffer();
+    if (!all_bytes(to.data(), std::byte{kPoison}, to.bytes(), context_)) continue;
+    copy_bytes(to.data(), to.device(), values.at(i).data(), to.device(), to.bytes());
+  }
 }
 
 void LayerRig::watch(Pass pass, const std::vector<size_t>& without_dx) {

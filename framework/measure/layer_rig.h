@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "layers/bound_op.h"
 #include "measure/guarded_buffer.h"
 #include "measure/layer_data.h"
 
@@ -27,10 +28,10 @@ class LayerRig {
            Context& context, const LayerSituation& situation, const Guards& guards = {});
 
   const Layer& layer() const { return layer_; }
-  const std::string& id() const { return id_; }
+  const std::string& id() const { return op_.id(); }
   const LayerSituation& situation() const { return situation_; }
   Context& context() { return context_; }
-  Implementation& implementation() { return *impl_; }
+  BoundOp& op() { return op_; }
 
   /// What reset() starts from; resets.
   void load(const LayerData& data);
@@ -52,7 +53,8 @@ class LayerRig {
   /// tensors store it on the context's device.
   void set_y(const std::vector<Buffer>& y);
 
-  /// Runs a pass, watched, its workspace poisoned; inputs whose index is in `without_dx` get a
+  /// Runs a pass, watched, its workspace poisoned, as are x and y where the implementation does not read
+  /// them (Implementation::reads()), until it has run; inputs whose index is in `without_dx` get a
   /// falsy dx. Waits for the device.
   void run(Pass pass, const std::vector<size_t>& without_dx = {});
   /// Only queues it, as a training step does. REQUIRES: the pass was prepared.
@@ -93,6 +95,7 @@ class LayerRig {
     const GuardedTensor* tensor;
   };
   void restore();
+  void show(std::vector<GuardedTensor>& hidden, const std::vector<Buffer>& values);
   std::vector<Output> outputs_of(Pass pass) const;
   bool may_write(const GuardedTensor& tensor) const;
   std::vector<std::pair<std::string, const GuardedBuffer*>> all_buffers() const;
@@ -100,7 +103,6 @@ class LayerRig {
   const GuardedTensor& dx(size_t i) const { return dx_[layer_.is_sum() ? 0 : i]; }
 
   const Layer& layer_;
-  const std::string id_;
   const LayerSituation situation_;
   Context& context_;
   std::vector<GuardedTensor> x_, y_, dx_, dy_, w_, dw_;
@@ -108,9 +110,9 @@ class LayerRig {
   std::map<Pass, GuardedBuffer> workspaces_;
   std::shared_ptr<const StoredData> loaded_;
   Pass watched_ = Pass::kForward;
-  std::vector<size_t> without_dx_;        // in the watched pass
-  std::vector<Buffer> y_before_;          // a backward pass
-  std::unique_ptr<Implementation> impl_;  // goes before the memory that it may still work on
+  std::vector<size_t> without_dx_;  // in the watched pass
+  std::vector<Buffer> y_before_;    // a backward pass
+  BoundOp op_;                      // goes before the memory that it may still work on
 };
 
 }  // namespace duet

@@ -38,14 +38,10 @@ size_t copies_of(const Layer& layer, const Context& context) {
   return std::clamp<size_t>(cache_bytes(context) / 2 / footprint(layer), 1, kMostRotated);
 }
 
-std::unique_ptr<Implementation> made_ready(const Candidate& candidate, Pass pass,
-                                           Context& context) {
-  const Running running(candidate.id, candidate.layer->type(), "constructor or prepare");
-  auto implementation = candidate.layer->make(candidate.id, context);
-  for (Pass each : passes_through(*candidate.layer, candidate.id, pass)) {
-    implementation->prepare(each, context);
-  }
-  return implementation;
+std::unique_ptr<BoundOp> made_ready(const Candidate& candidate, Pass pass, Context& context) {
+  auto op = std::make_unique<BoundOp>(*candidate.layer, candidate.id, context);
+  op->prepare(passes_through(*candidate.layer, candidate.id, pass));
+  return op;
 }
 
 /// A candidate that passed, in several sets of buffers that take turns as long as all of them fit
@@ -186,8 +182,8 @@ class Runner {
 
 /// Of a candidate that is ready: of two instances while it is examined, of all copies while it is
 /// timed, beside what others take then. Throws OutOfMemoryError if that is more than there is room.
-double workspaces_beside(double others, const Candidate& candidate, const Implementation& ready,
-                         Pass pass, const Context& context, double room) {
+double workspaces_beside(double others, const Candidate& candidate, const BoundOp& ready, Pass pass,
+                         const Context& context, double room) {
   double each = 0;
   for (Pass before : passes_through(*candidate.layer, candidate.id, pass)) {
     each += static_cast<double>(ready.workspace_bytes(before));
@@ -205,9 +201,10 @@ struct Entry {
   const Candidate* candidate;
   const CheckData* check_data;
   PassMeasurement* result;
-  std::unique_ptr<Implementation> ready;  // what it keeps for all instances that live need not be
-                                          // made once more for those that are timed
-  std::unique_ptr<Runner> runner;         // none if it failed
+  std::unique_ptr<BoundOp>
+      ready;  // what it keeps for all instances that live need not be made once
+              // more for those that are timed
+  std::unique_ptr<Runner> runner;  // none if it failed
   int calls_in_graph = 0;
 };
 
@@ -370,12 +367,12 @@ std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidat
     PassMeasurement& result = results[i];
     const Elapsed watch;
     try {
-      auto implementation = made_ready(candidate, pass, context);
+      auto op = made_ready(candidate, pass, context);
       result.prepare_seconds = watch.seconds();
-      result.detail = implementation->detail(pass);
-      const double taken = workspaces_beside(workspaces, candidate, *implementation, pass, context,
-                                             plan.workspace_room);
-      result.workspace_bytes = implementation->workspace_bytes(pass);
+      result.detail = op->detail(pass);
+      const double taken =
+          workspaces_beside(workspaces, candidate, *op, pass, context, plan.workspace_room);
+      result.workspace_bytes = op->workspace_bytes(pass);
       if (plan.checks) {
         const Elapsed examining;
         result.examination =
@@ -388,7 +385,7 @@ std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidat
       }
       if (result.examination.passed()) {
         workspaces = taken;
-        entries.push_back({&candidate, own, &result, std::move(implementation), {}});
+        entries.push_back({&candidate, own, &result, std::move(op), {}});
       }
     } catch (...) {
       fail(result, candidate, context);

@@ -5,8 +5,6 @@
 
 #include "core/arena.h"
 #include "core/error.h"
-#include "core/running.h"
-#include "device/gpu_state.h"
 #include "device/range.h"
 #include "layers/objective.h"
 #include "measure/guarded_buffer.h"
@@ -40,11 +38,13 @@ const Tensor& tensor_named(const FieldTensors& tensors, std::string_view name) {
 }  // namespace
 
 Net::Net(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& context, Mode mode)
-    : context_(context), weights_(weights), mode_(mode), plan_(duet::plan(layers, mode)) {
-  make_implementations(layers);
+    : context_(context), weights_(weights), mode_(mode) {
+  make_ops(layers);
+  plan_ = duet::plan(layers, mode, [this](size_t layer, Pass pass) {
+    return nodes_[layer].step(pass)->op->reads(pass);
+  });
   list_calls();
-  hand_moments_on(layers);
-  share_staged(layers);
+  connect_ports(layers);
   take_memory();
   set_losses(layers);
   take_workspace();
@@ -53,34 +53,28 @@ Net::Net(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& co
   set_constants();
 }
 
-void Net::make_implementations(const std::vector<ResolvedLayer>& layers) {
+void Net::make_ops(const std::vector<ResolvedLayer>& layers) {
   for (const ResolvedLayer& resolved : layers) {
     Node node{.name = resolved.name,
               .layer = resolved.layer,
               .inputs = resolved.inputs,
               .frozen = resolved.frozen};
     for (const PassChoice& choice : resolved.passes) {
-      Implementation* implementation = nullptr;
+      BoundOp* op = nullptr;
       for (const Node::Step& step : node.steps) {
-        if (step.id == choice.id) implementation = step.implementation;
+        if (step.id == choice.id) op = step.op;
       }
-      if (!implementation) {
-        const Running running(choice.id, resolved.layer->type(), "constructor", resolved.name);
-        node.implementations.push_back(resolved.layer->make(choice.id, context_));
-        implementation = node.implementations.back().get();
+      if (!op) {
+        node.ops.push_back(
+            std::make_unique<BoundOp>(*resolved.layer, choice.id, context_, resolved.name));
+        op = node.ops.back().get();
       }
       const bool runs_here = runs(resolved, choice.pass) &&
                              (choice.pass == Pass::kForward || mode_ != Mode::kInference);
-      if (runs_here) {
-        const Running running(choice.id, resolved.layer->type(), "prepare", resolved.name);
-        implementation->prepare(choice.pass, context_);
-      }
+      if (runs_here) op->prepare(choice.pass);
       node.steps.push_back(
-          {choice.pass, choice.id, choice.shared, runs_here, implementation,
+          {choice.pass, choice.id, choice.shared, runs_here, op,
            resolved.name + " " + std::string(to_string(choice.pass)) + " " + choice.id});
-      if (choice.pass != Pass::kBackwardFilter || !runs_here) continue;
-      auto* const updates = dynamic_cast<UpdatesWeight*>(implementation);
-      if (updates && updates->can_update()) node.updates = updates;
     }
     nodes_.push_back(std::move(node));
   }
@@ -88,37 +82,9 @@ void Net::make_implementations(const std::vector<ResolvedLayer>& layers) {
 
 void Net::take_workspace() {
   for (const Call& call : calls_) {
-    workspace_bytes_ =
-        std::max(workspace_bytes_, call.step->implementation->workspace_bytes(call.step->pass));
+    workspace_bytes_ = std::max(workspace_bytes_, call.step->op->workspace_bytes(call.step->pass));
   }
   workspace_ = Buffer(context_.device(), workspace_bytes_ + kSlack);
-}
-
-// Where backward passes of an evaluation follow, forward has to leave what they need.
-void Net::take_prepared_memory() {
-  if (mode_ == Mode::kGradients) return;
-  ArenaPlan plan;
-  std::vector<std::pair<Node*, size_t>> places;
-  for (Node& node : nodes_) {
-    for (const Node::Step& step : node.steps) {
-      if (step.pass != Pass::kForward) continue;
-      node.inference = dynamic_cast<InferenceForward*>(step.implementation);
-      if (node.inference)
-        places.emplace_back(&node, plan.reserve(node.inference->prepared_bytes()));
-    }
-  }
-  prepared_memory_ = Buffer(context_.device(), plan.bytes());
-  for (const auto& [node, offset] : places) node->prepared = prepared_memory_.at(offset);
-}
-
-void Net::prepare_weights() {
-  if (prepared_version_ == weights_.version()) return;
-  prepared_version_ = weights_.version();
-  const Run run{context_, workspace_.data(), workspace_bytes_,
-                static_cast<const uint64_t*>(step_.data()), false};
-  for (const Node& node : nodes_) {
-    if (node.inference) node.inference->prepare_weights(run, node.tensors, node.prepared);
-  }
 }
 
 void Net::run_aside(SideStream* aside) {
@@ -129,8 +95,8 @@ void Net::run_aside(SideStream* aside) {
   if (!aside || workspace_aside_.data()) return;
   for (const Call& call : calls_) {
     if (!may_run_aside(call)) continue;
-    workspace_aside_bytes_ = std::max(workspace_aside_bytes_,
-                                      call.step->implementation->workspace_bytes(call.step->pass));
+    workspace_aside_bytes_ =
+        std::max(workspace_aside_bytes_, call.step->op->workspace_bytes(call.step->pass));
   }
   workspace_aside_ = Buffer(context_.device(), workspace_aside_bytes_ + kSlack);
 }
@@ -139,30 +105,6 @@ void Net::join_aside() {
   aside_->join();
   asides_.clear();
   prepares_aside_ = false;
-}
-
-bool Net::prepare_aside() {
-  prepares_aside_ = true;
-  std::vector<Node*> nodes;
-  for (size_t i = 0; i < plan_.forward_calls; ++i) {
-    if (takes_prepared(calls_[i])) nodes.push_back(calls_[i].node);
-  }
-  prepares_aside_ = !nodes.empty();
-  if (!prepares_aside_) return false;
-  aside_->follow_main();
-  const Run run{aside_->context(), workspace_aside_.data(), workspace_aside_bytes_,
-                static_cast<const uint64_t*>(step_.data()), true};
-  for (Node* node : nodes) node->inference->prepare_weights(run, node->tensors, node->prepared);
-  return true;
-}
-
-bool Net::takes_prepared(const Call& call) const {
-  const Node& node = *call.node;
-  if (!prepares_aside_ || !node.inference || !node.inference->serves_training()) return false;
-  if (node.inference->prepared_bytes() == 0) return false;
-  if (call.step->pass == Pass::kForward) return true;
-  return call.step->pass == Pass::kBackwardData &&
-         dynamic_cast<InferenceForward*>(call.step->implementation) == node.inference;
 }
 
 // The others end the backward pass, and all waits for them.
@@ -174,11 +116,9 @@ bool Net::may_run_aside(const Call& call) const {
 // it that read what it overwrites.
 void Net::wait_for_readers(const Call& call) {
   if (call.step->pass == Pass::kForward) return;  // beside it only weights are prepared
-  const LayerTensors& t = call.node->tensors;
-  std::vector<Tensor> written = t.dx;
-  written.push_back(t.state);
-  // Which only backward_filter leaves there.
-  if (call.step->pass == Pass::kBackwardFilter) written.push_back(call.node->staged.dy);
+  std::vector<Tensor> written = call.node->tensors.dx;
+  written.push_back(call.node->tensors.state);
+  for (Port port : call.step->left) written.push_back(call.step->ports.*port);
   const auto are_written = [&](const std::vector<Tensor>& read) {
     return std::any_of(written.begin(), written.end(), [&](const Tensor& one) {
       return std::any_of(read.begin(), read.end(),
@@ -190,9 +130,11 @@ void Net::wait_for_readers(const Call& call) {
     const LayerTensors& read = reader.tensors;
     // A layer's own state is only read once its backward_filter has gone aside.
     const bool state = &reader != call.node && are_written({read.state});
-    const bool staged = are_written({reader.staged.x, reader.staged.dy});
-    if (!state && !staged && !are_written(read.x) && !are_written(read.y) && !are_written(read.dy))
-      continue;
+    const Ports& ports = asides_[i].step->ports;
+    const bool handed = are_written({ports.staged_x, ports.staged_dy, ports.staged_w});
+    const SavedTensors reads = asides_[i].step->op->reads(asides_[i].step->pass);
+    const bool x = reads.x && are_written(read.x), y = reads.y && are_written(read.y);
+    if (!state && !handed && !x && !y && !are_written(read.dy)) continue;
     aside_->hold_main(asides_[i].mark);  // and those before it
     asides_.erase(asides_.begin(), asides_.begin() + static_cast<ptrdiff_t>(i) + 1);
     return;
@@ -275,86 +217,37 @@ void Net::use_weights(const std::vector<ResolvedLayer>& layers) {
 void Net::list_calls() {
   for (const PlannedCall& call : plan_.calls) {
     Node& node = nodes_[static_cast<size_t>(call.layer)];
-    const auto step = std::find_if(node.steps.begin(), node.steps.end(),
-                                   [&](const Node::Step& each) { return each.pass == call.pass; });
-    calls_.push_back({&node, &*step});
+    calls_.push_back({&node, node.step(call.pass)});
   }
+}
+
+void Net::run_pass(const Call& call, Run run) {
+  const Node& node = *call.node;
+  BoundOp& op = *call.step->op;
+  if (!aside_) return op.run(call.step->pass, run, node.tensors);
+  wait_for_readers(call);
+  RunAside aside_run{*aside_, workspace_aside_.data(), workspace_aside_bytes_};
+  if (may_run_aside(call)) run.aside = &aside_run;
+  // A pass that keeps no state and leaves nothing has nothing for backward_data.
+  const bool whole = op.state_bytes() == 0 && call.step->left.empty();
+  op.run(call.step->pass, whole ? aside(run) : run, node.tensors);
+  if (aside_run.is_taken) asides_.push_back({&node, call.step, aside_->mark()});
 }
 
 void Net::run(const Call& call, const uint64_t* number, bool training) {
-  run(call, number, training, nullptr);
-}
-
-void Net::run(const Call& call, const uint64_t* number, const WeightUpdate& update) {
-  run(call, number, true, &update);
-}
-
-void Net::run_pass(const Call& call, const Run& run, bool trains, const WeightUpdate* update) {
-  const Node& node = *call.node;
-  const LayerTensors& t = node.tensors;
-  const bool filter = call.step->pass == Pass::kBackwardFilter;
-  if (aside_) wait_for_readers(call);
-  // Of such a layer's passes backward_data is the first, where there is one.
-  if (update && filter != bool(t.dx[0])) node.updates->begin_backward(run, t);
-  AsideScope scope(may_run_aside(call) ? aside_ : nullptr, run, workspace_aside_.data(),
-                   workspace_aside_bytes_);
-  // What keeps no state hands nothing from backward_filter to backward_data.
-  const bool whole = call.step->implementation->state_bytes() == 0;
-  if (takes_prepared(call)) {
-    node.inference->backward_data_of_prepared(run, t, node.prepared);
-  } else if (update && filter) {
-    node.updates->backward_filter_with_update(aside(run), t, *update);
-  } else if (call.step->shares && trains) {
-    call.step->shares->run_sharing(call.step->pass, run, t, node.staged,
-                                   node.leaves ? node.moments : ChannelMoments());
-  } else {
-    call.step->implementation->run(call.step->pass, whole ? aside(run) : run, t);
-  }
-  if (scope.is_taken()) asides_.push_back({&node, aside_->mark()});
-}
-
-void Net::run(const Call& call, const uint64_t* number, bool training, const WeightUpdate* update) {
   Node& node = *call.node;
   const Node::Step& step = *call.step;
   const Range range(step.label);
-  const auto named = [&](const std::string& what) {
-    return DeviceError(what + " (layer " + node.name + ", " + step.id + ", " +
-                       std::string(to_string(step.pass)) + ", " + node.layer->problem_text() + ")");
-  };
+  const bool trains = training && mode_ != Mode::kGradients;
+  Run run{context_, workspace_.data(), workspace_bytes_, number, trains && !node.frozen};
+  if (trains) run.ports = step.ports;
+  run.inference = !trains && step.pass == Pass::kForward && mode_ != Mode::kGradients;
+  if (run.inference) prepare_weights();
+  if (run.inference || takes_prepared(call)) run.ports.prepared_w = node.prepared_w;
+  run_pass(call, run);
   const bool ends_forward =
       step.pass == Pass::kForward && !losses_.empty() && losses_.back().node == &node;
-  try {
-    const Running running(step.id, node.layer->type(), to_string(step.pass), node.name);
-    const bool trains = training && mode_ != Mode::kGradients;
-    const Run run{context_, workspace_.data(), workspace_bytes_, number, trains && !node.frozen};
-    if (!trains && step.pass == Pass::kForward && node.inference) {
-      prepare_weights();
-      node.inference->infer(run, node.tensors, node.prepared);
-    } else if (trains && step.pass == Pass::kForward && node.leaves && !step.shares) {
-      node.leaves->forward_with_moments(run, node.tensors, node.moments);
-    } else if (trains && step.pass == Pass::kForward && node.takes) {
-      node.takes->forward_of_moments(run, node.tensors, node.moments);
-    } else if (takes_prepared(call) && step.pass == Pass::kForward) {
-      node.inference->infer(run, node.tensors, node.prepared);
-    } else {
-      run_pass(call, run, trains, update);
-    }
-    if (ends_forward) queue_objective();
-  } catch (const DeviceError& e) {
-    throw named(e.what());
-  } catch (const Error&) {
-    throw;
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const std::exception& e) {
-    throw named(e.what());
-  } catch (...) {
-    throw named("it threw what is no std::exception");
-  }
-  if (context_.device() == Device::kCpu) return;
-  if (const std::string error = gpu::take_error(); !error.empty()) {
-    throw named("it left a CUDA error behind: " + error);
-  }
+  if (ends_forward) queue_objective();
 }
 
 void Net::forward(const uint64_t* step) {

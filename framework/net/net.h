@@ -11,11 +11,9 @@
 #include "core/arena.h"
 #include "device/context.h"
 #include "device/side_stream.h"
-#include "layers/handed_moments.h"
-#include "layers/inference_forward.h"
-#include "layers/staged_tensors.h"
-#include "layers/updates_weight.h"
+#include "layers/bound_op.h"
 #include "net/plan.h"
+#include "net/ports.h"
 #include "net/weights.h"
 
 namespace duet {
@@ -31,34 +29,27 @@ class Net {
       Pass pass;
       std::string id;
       bool shared = false;
-      bool runs = true;                          // in a training step
-      Implementation* implementation = nullptr;  // owned by Node::implementations
-      std::string label;                         // "conv1 forward custom_direct"
-      SharesStaged* shares = nullptr;            // it, where it shares tensors of `staged`
-      std::string left = {};                     // for tables: "x to backward_filter"
+      bool runs = true;             // in a training step
+      BoundOp* op = nullptr;        // owned by Node::ops
+      std::string label;            // "conv1 forward custom_direct"
+      Ports ports = {};             // in a training step, those that are connected
+      std::vector<Port> left = {};  // those of them that others take
+      std::string handed = {};      // for tables: "x to backward_filter"
+      bool takes_prepared = false;  // in a training step, too
     };
     std::string name;
     std::shared_ptr<Layer> layer;
     std::vector<InputSource> inputs;  // layers by their numbers in nodes()
     bool frozen = false;              // in training, too, it runs as in evaluation
-    std::vector<std::unique_ptr<Implementation>> implementations;
+    std::vector<std::unique_ptr<BoundOp>> ops;
     std::vector<Step> steps;  // in passes() order; those that never run too
     LayerTensors tensors;
-    InferenceForward* inference = nullptr;  // forward's implementation, where it is one
-    void* prepared = nullptr;               // its prepared memory
-    /// In training, forward's implementation where it leaves the moments of y for layers that read
-    /// them, or has those of x from the layer that makes it.
-    LeavesMoments* leaves = nullptr;
-    TakesMoments* takes = nullptr;
-    ChannelMoments moments;
-    std::string handed;    // for tables: "moments to bn1"
-    StagedTensors staged;  // in training, what passes share
-    /// In training, backward_filter's implementation where it can update the weight.
-    UpdatesWeight* updates = nullptr;
-    std::string updated;  // for tables, of who has it do so: "updates the weight by adam"
+    Tensor prepared_w;  // Ports::prepared_w of forward's implementation, where it has it
 
     /// Implementation::detail(), and what is handed on.
     std::string detail(const Step& step) const;
+    /// nullptr if there is none.
+    const Step* step(Pass pass) const;
   };
 
   /// Plans, makes the implementations and takes all memory. Stores activations in the type of the
@@ -76,7 +67,7 @@ class Net {
   /// Queues all layers, first to last, as in evaluation and prediction.
   void infer();
 
-  /// Queues what inference (layers/inference_forward.h) has to make of the parameters anew, if weights().version() says
+  /// Queues what inference (Ports::prepared_w) has to make of the parameters anew, if weights().version() says
   /// that they have changed. run() and infer() begin with it; a replayed graph cannot, so that this comes before it.
   void prepare_weights();
 
@@ -89,9 +80,6 @@ class Net {
   /// Whose calls, layers and values calls(), nodes() and their tensors are.
   const NetPlan& plan() const { return plan_; }
   void run(const Call& call, const uint64_t* step, bool training = true);
-  /// The same of a backward pass of a layer with `updates`, whose backward_filter updates the weight in place of leaving its
-  /// gradient: after the layer's backward_data, where that runs.
-  void run(const Call& call, const uint64_t* step, const WeightUpdate& update);
   /// From here on run() may compute gradients of parameters on `aside`, beside the passes that follow:
   /// nothing waits for them but what overwrites what they read, and join_aside(). nullptr: no longer.
   /// The first call takes memory. REQUIRES: kTraining, on a GPU; `aside` follows context().
@@ -153,37 +141,27 @@ class Net {
   Context& context() const { return context_; }
 
  private:
-  /// From a layer to those that read its output, by their numbers.
-  struct HandedMoments {
-    size_t from;
-    std::vector<size_t> to;
-  };
-
-  void make_implementations(const std::vector<ResolvedLayer>& layers);
+  void make_ops(const std::vector<ResolvedLayer>& layers);
   void list_calls();
-  void hand_moments_on(const std::vector<ResolvedLayer>& layers);
-  void share_staged(const std::vector<ResolvedLayer>& layers);
-  /// The number of a pass in calls(). REQUIRES: it runs.
-  int call_of(size_t layer, Pass pass) const;
+  void connect_ports(const std::vector<ResolvedLayer>& layers);
+  Node::Step& step_of(int call);
+  void set_ports(const Connection& connection, void* memory);
   void take_memory();
   void set_losses(const std::vector<ResolvedLayer>& layers);
-  Lifetime lifetime_of(const HandedMoments& handed) const;
-  void set_moments(const HandedMoments& handed, void* memory);
   void take_workspace();
   void take_prepared_memory();
   void use_weights(const std::vector<ResolvedLayer>& layers);
   void take_unwanted_memory();
   void set_constants();
   bool may_run_aside(const Call& call) const;
-  void run(const Call& call, const uint64_t* step, bool training, const WeightUpdate* update);
-  void run_pass(const Call& call, const Run& run, bool trains, const WeightUpdate* update);
+  void run_pass(const Call& call, Run run);
   void wait_for_readers(const Call& call);
   void queue_objective();
 
   Context& context_;
   Weights& weights_;
   const Mode mode_;
-  const NetPlan plan_;
+  NetPlan plan_;
   Buffer gradient_memory_;
   Buffer unwanted_memory_;  // for gradients that a frozen layer's backward pass cannot leave out
   Buffer activation_memory_;
@@ -199,6 +177,7 @@ class Net {
   /// Gradients that are computed on it: whose tensors are read, and the mark behind them.
   struct Aside {
     const Node* node;
+    const Node::Step* step;
     size_t mark;
   };
   std::vector<Aside> asides_;
@@ -210,13 +189,7 @@ class Net {
   std::vector<const Node*> metrics_;
   Buffer objective_memory_;
   std::vector<Call> calls_;
-  std::vector<HandedMoments> handed_;
-  struct Staged {
-    Node* node;
-    Tensor StagedTensors::*tensor;
-    Lifetime lifetime;
-  };
-  std::vector<Staged> staged_;
+  std::vector<Connection> connections_;
 };
 
 }  // namespace duet

@@ -12,7 +12,7 @@ namespace {
 size_t state_bytes(const Net::Node& node) {
   size_t bytes = 0;
   for (const Net::Node::Step& step : node.steps) {
-    bytes = std::max(bytes, step.implementation->state_bytes());
+    bytes = std::max(bytes, step.op->state_bytes());
   }
   return bytes;
 }
@@ -36,7 +36,7 @@ Lifetime lifetime_of_state(const NetPlan& plan, size_t layer, size_t bytes) {
 }  // namespace
 
 void Net::take_memory() {
-  // The plan's values, then the layers' states, then moments, then what passes share.
+  // The plan's values, then the layers' states, then what passes hand on.
   std::vector<Lifetime> needed;
   for (const PlannedValue& value : plan_.values) {
     needed.push_back({.bytes = value.desc.bytes(), .first = value.first, .last = value.last});
@@ -44,10 +44,8 @@ void Net::take_memory() {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     needed.push_back(lifetime_of_state(plan_, i, state_bytes(nodes_[i])));
   }
-  const size_t handed = needed.size();
-  for (const HandedMoments& each : handed_) needed.push_back(lifetime_of(each));
-  const size_t staged = needed.size();
-  for (const Staged& each : staged_) needed.push_back(each.lifetime);
+  const size_t connected = needed.size();
+  for (const Connection& each : connections_) needed.push_back(each.lifetime);
   const Packing packing = pack(needed);
   for (const Lifetime& each : needed) unshared_bytes_ += align_up(each.bytes);
   activation_memory_ = Buffer(context_.device(), packing.bytes);
@@ -84,13 +82,8 @@ void Net::take_memory() {
     t.state = {{{static_cast<int64_t>(state.bytes)}, DType::kUInt8},
                activation_memory_.at(packing.offsets[plan_.values.size() + i])};
   }
-  for (size_t i = 0; i < staged_.size(); ++i) {
-    const auto& [node, tensor, lifetime] = staged_[i];
-    node->staged.*tensor = {{{static_cast<int64_t>(lifetime.bytes)}, DType::kUInt8},
-                            activation_memory_.at(packing.offsets[staged + i])};
-  }
-  for (size_t i = 0; i < handed_.size(); ++i) {
-    set_moments(handed_[i], activation_memory_.at(packing.offsets[handed + i]));
+  for (size_t i = 0; i < connections_.size(); ++i) {
+    set_ports(connections_[i], activation_memory_.at(packing.offsets[connected + i]));
   }
 }
 

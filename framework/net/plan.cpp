@@ -13,8 +13,8 @@ constexpr int kBesideCalls = 3;
 
 class Planner {
  public:
-  Planner(const std::vector<ResolvedLayer>& layers, NetMode mode)
-      : layers_(layers), backward_(mode != NetMode::kInference) {}
+  Planner(const std::vector<ResolvedLayer>& layers, NetMode mode, const PassReads& reads)
+      : layers_(layers), backward_(mode != NetMode::kInference), reads_(reads) {}
 
   NetPlan plan() {
     for (const ResolvedLayer& layer : layers_) {
@@ -148,24 +148,28 @@ class Planner {
     }
   }
 
-  // A pass may read all that the layer has but the gradients of others' inputs.
+  SavedTensors read_by(const PlannedCall& call) const {
+    if (call.pass == Pass::kForward || !reads_) return {.x = true, .y = true};
+    return reads_(static_cast<size_t>(call.layer), call.pass);
+  }
+
   void set_lifetimes() {
     const int end = count();
     for (int i = 0; i < end; ++i) {
       const PlannedCall& call = plan_.calls[static_cast<size_t>(i)];
       const PlannedLayer& at = plan_.layers[static_cast<size_t>(call.layer)];
-      need(at.x, i);
-      need(at.y, i);
+      const SavedTensors reads = read_by(call);
+      const int last = last_beside(plan_, i);
+      for (int until : {i, last}) {
+        if (reads.x) need(at.x, until);
+        if (reads.y) need(at.y, until);
+      }
       if (call.pass == Pass::kForward) {
         read(at.x, call.layer);
         continue;
       }
-      need(at.dy, i);
+      for (int until : {i, last}) need(at.dy, until);
       read(at.dy, call.layer);
-      if (call.pass == Pass::kBackwardFilter) {
-        for (const auto* read : {&at.x, &at.y, &at.dy})
-          need(*read, std::min(i + kBesideCalls, end - 1));
-      }
       if (call.pass != Pass::kBackwardFilter) need(at.dx, i);
     }
     // What comes in, goes out or is set once and for all.
@@ -189,14 +193,20 @@ class Planner {
 
   const std::vector<ResolvedLayer>& layers_;
   const bool backward_;
+  const PassReads& reads_;
   NetPlan plan_;
   std::vector<int> dlosses_;
 };
 
 }  // namespace
 
-NetPlan plan(const std::vector<ResolvedLayer>& layers, NetMode mode) {
-  return Planner(layers, mode).plan();
+int last_beside(const NetPlan& plan, int call) {
+  if (plan.calls[static_cast<size_t>(call)].pass != Pass::kBackwardFilter) return call;
+  return std::min(call + kBesideCalls, static_cast<int>(plan.calls.size()) - 1);
+}
+
+NetPlan plan(const std::vector<ResolvedLayer>& layers, NetMode mode, const PassReads& reads) {
+  return Planner(layers, mode, reads).plan();
 }
 
 }  // namespace duet

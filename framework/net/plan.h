@@ -3,6 +3,7 @@
 // neither a device nor memory.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -63,11 +64,18 @@ struct NetPlan {
   int result_gradient = kNoValue;
 };
 
+/// What a backward pass of a layer, by its number, reads of its x and y (Implementation::reads()).
+using PassReads = std::function<SavedTensors(size_t layer, Pass pass)>;
+
 /// `layers` came from resolve() without errors, perhaps without_losses(); but for kInference every
 /// layer then leads to the result, which no layer reads (net/prediction.h). Activations are needed
 /// from the call that makes them to the last that reads them, and where backward passes follow at
 /// least to the end of forward, which also evaluates; gradients from the first call to the last
-/// that needs them, and those of fields to the end.
-NetPlan plan(const std::vector<ResolvedLayer>& layers, NetMode mode);
+/// that needs them, and those of fields to the end. Without `reads` every backward pass may read x and y.
+NetPlan plan(const std::vector<ResolvedLayer>& layers, NetMode mode, const PassReads& reads = {});
+
+/// The last call beside which that one may still run (Net::run_aside): what it reads is kept until
+/// then. A call that is no backward_filter runs alone.
+int last_beside(const NetPlan& plan, int call);
 
 }  // namespace duet

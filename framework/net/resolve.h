@@ -61,8 +61,7 @@ struct ResolvedLayer {
   bool is_result = false;  // without_losses(): its first output is what the network makes
   /// Of the first layer of what would have been a block: which layers run one by one, and why.
   std::string unfused = {};
-  /// NetSpec::fuse: what an implementation can find on its way may go to the reader of its output
-  /// (layers/handed_moments.h), and what a pass stages to the layer's others (layers/staged_tensors.h).
+  /// NetSpec::fuse: what its passes leave (core/ports.h) may go to others.
   bool hands_on = false;
 };
 
@@ -87,14 +86,21 @@ std::vector<ResolvedLayer> resolve(const NetSpec& spec, const std::vector<BatchF
                                    ConfigErrors& errors, bool training = true,
                                    const std::vector<std::string>& gradients_of = {});
 
+/// The last loss, by its number in `layers` (of a NetSpec or resolved); kField if there is none.
+template <class Layers>
+int last_loss(const Layers& layers) {
+  auto last = static_cast<int>(layers.size()) - 1;
+  while (last >= 0 && !layers[static_cast<size_t>(last)].layer->is_loss()) --last;
+  return last < 0 ? kField : last;
+}
+
 /// The layer whose first input is what the network makes, by its number in `layers` (of a NetSpec or
 /// resolved): the last loss, or, where that reads what features networks make, the first layer of
 /// these; kField of a network without losses.
 template <class Layers>
 int result_reader(const Layers& layers) {
-  auto reader = static_cast<int>(layers.size()) - 1;
-  while (reader >= 0 && !layers[static_cast<size_t>(reader)].layer->is_loss()) --reader;
-  while (reader >= 0) {
+  int reader = last_loss(layers);
+  while (reader != kField) {
     const int from = layers[static_cast<size_t>(reader)].inputs[0].layer;
     if (from == kField || layers[static_cast<size_t>(from)].features.empty()) break;
     reader = from;

@@ -63,7 +63,7 @@ std::vector<Cells> cells_of(const ResolvedLayer& layer, const Net::Node* node) {
                 measured_text(choice)};
     if (node) {
       const Net::Node::Step& step = node->steps[i];
-      cells.workspace = format_bytes(step.implementation->workspace_bytes(choice.pass));
+      cells.workspace = format_bytes(step.op->workspace_bytes(choice.pass));
       cells.detail = node->detail(step);
     }
     rows.push_back(cells);
@@ -237,10 +237,10 @@ nlohmann::json network_json(const std::vector<ResolvedLayer>& layers, const Net*
       }
       if (net) {
         const Net::Node& node = net->nodes()[i];
-        const Implementation& implementation = *node.steps[j].implementation;
-        pass["workspace_bytes"] = implementation.workspace_bytes(choice.pass);
+        const BoundOp& op = *node.steps[j].op;
+        pass["workspace_bytes"] = op.workspace_bytes(choice.pass);
         pass["detail"] = node.detail(node.steps[j]);
-        pass["calls"] = implementation.calls(choice.pass);
+        pass["calls"] = op.calls(choice.pass);
       }
       entry["passes"].push_back(pass);
     }

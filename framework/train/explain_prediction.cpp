@@ -32,10 +32,9 @@ namespace {
 using nlohmann::json;
 
 void check_loss(const Trained& trained) {
-  const LayerSpec* last = nullptr;
-  for (const LayerSpec& layer : trained.setup.spec.layers) {
-    if (layer.layer->is_loss()) last = &layer;
-  }
+  const std::vector<LayerSpec>& layers = trained.setup.spec.layers;
+  const int number = last_loss(layers);
+  const LayerSpec* const last = number == kField ? nullptr : &layers[static_cast<size_t>(number)];
   if (last && last->layer->takes_labels() && last->inputs[0].layer != kField) return;
   throw ConfigError(
       trained.checkpoint.string() + ": the network predicts no classes" +

@@ -184,14 +184,6 @@ Telling of_numbers(const std::vector<std::string>& names) {
   return {header, lines, object};
 }
 
-// The last loss; nullptr if there is none.
-const ResolvedLayer* last_loss(const std::vector<ResolvedLayer>& layers) {
-  const auto found = std::find_if(layers.rbegin(), layers.rend(), [](const ResolvedLayer& layer) {
-    return layer.layer->is_loss();
-  });
-  return found == layers.rend() ? nullptr : &*found;
-}
-
 const TensorDesc& result_of(const std::vector<ResolvedLayer>& layers) {
   const int reader = result_reader(layers);
   return reader == kField ? layers.back().layer->outputs()[0]
@@ -330,16 +322,17 @@ void run_predict(const PredictOptions& options) {
   check_result(trained);
   const DatasetInfo dataset = normalised_as_trained(trained);
   if (makes_pictures(trained.setup)) return predict_pictures(trained, dataset, options);
-  const ResolvedLayer* const loss = last_loss(trained.setup.layers);
+  const std::vector<ResolvedLayer>& layers = trained.setup.layers;
+  const int last = last_loss(layers);
+  const ResolvedLayer* const loss = last == kField ? nullptr : &layers[static_cast<size_t>(last)];
   const bool classes = !loss || loss->layer->takes_labels();
   if (!options.out.empty()) {
     throw ConfigError("--out: is of networks that make pictures, and this one tells " +
                       std::string(classes ? "classes" : "numbers"));
   }
   const Samples samples = read_samples(trained, dataset, options);
-  const Telling telling = classes
-                              ? of_classes(dataset, options.top)
-                              : of_numbers(names_of_outputs(trained.setup.layers, *loss, dataset));
+  const Telling telling = classes ? of_classes(dataset, options.top)
+                                  : of_numbers(names_of_outputs(layers, *loss, dataset));
   const auto outputs = outputs_of(trained, dataset, samples, options.activations);
   const std::string kind = dataset.numbers ? "row" : "image";
   std::vector<std::vector<std::string>> table = {telling.header};

@@ -15,7 +15,7 @@ std::function<void()> in_range(const std::string& name, std::function<void()> qu
 }  // namespace
 
 size_t Operation::workspace_bytes() const {
-  return call ? call->step->implementation->workspace_bytes(call->step->pass) : 0;
+  return call ? call->step->op->workspace_bytes(call->step->pass) : 0;
 }
 
 void queue(const Program& program) {

@@ -5,7 +5,6 @@
 #include "core/config.h"
 #include "core/error.h"
 #include "device/gpu_state.h"
-#include "layers/batch_norm/batch_norm.h"
 #include "layers/layers.h"
 #include "net/choose.h"
 #include "net/yaml.h"
@@ -158,22 +157,18 @@ void PreparedLayer::choose(const LayerRequest& request) {
 }
 
 void PreparedLayer::add_step(Pass pass, const std::string& id) {
-  Implementation* implementation = nullptr;
+  BoundOp* op = nullptr;
   for (const auto& [other, step] : steps_) {
-    if (step.id == id) implementation = step.implementation;
+    if (step.op->id() == id) op = step.op;
   }
-  if (!implementation) {
-    implementations_.push_back(layer_->make(id, *context_));
-    implementation = implementations_.back().get();
-    state_bytes_ = std::max(state_bytes_, implementation->state_bytes());
+  if (!op) {
+    ops_.push_back(std::make_unique<BoundOp>(*layer_, id, *context_));
+    op = ops_.back().get();
+    state_bytes_ = std::max(state_bytes_, op->state_bytes());
   }
-  implementation->prepare(pass, *context_);
-  steps_[pass] = {id, implementation, implementation->workspace_bytes(pass)};
-  // The interfaces of layers that choose per pass, and of batch_norm, hand no y to backward passes.
-  if (pass != Pass::kForward && !layer_->chooses_per_pass() &&
-      !dynamic_cast<BatchNormImpl*>(implementation)) {
-    reads_output_ = true;
-  }
+  op->prepare(pass);
+  steps_[pass] = {op, op->workspace_bytes(pass)};
+  reads_output_ |= pass != Pass::kForward && op->reads(pass).y;
 }
 
 std::vector<Pass> PreparedLayer::passes() const {
@@ -235,7 +230,7 @@ LayerTensors PreparedLayer::tensors(const LayerAddresses& addresses) const {
     t.dw.at(i) = view(addresses.dw[i], parameters.at(i).desc);
   }
   if (state_bytes_) {
-    t.state = view(addresses.state, {{static_cast<int64_t>(state_bytes_)}, DType::kUInt8});
+    t.state = view(addresses.state, opaque(state_bytes_));
   }
   return t;
 }
@@ -255,12 +250,15 @@ void PreparedLayer::run_on(Context& context, Pass pass, const LayerAddresses& ad
   const auto* const number = reinterpret_cast<const uint64_t*>(
       options.step ? options.step : reinterpret_cast<uintptr_t>(step_number_.data()));
   const auto named = [&](const std::string& what) {
-    return DeviceError(label() + ", " + at.id + ", " + std::string(to_string(pass)) + ": " + what);
+    return DeviceError(label() + ", " + at.op->id() + ", " + std::string(to_string(pass)) + ": " +
+                       what);
   };
   const std::lock_guard lock(running_);
   try {
-    at.implementation->run(pass, {context, workspace, at.workspace_bytes, number, options.training},
-                           tensors(addresses));
+    // Several threads may run as many layers (core/running.h), and on streams of theirs.
+    at.op->implementation().run(pass,
+                                {context, workspace, at.workspace_bytes, number, options.training},
+                                tensors(addresses));
   } catch (const DeviceError& e) {
     throw named(e.what());
   }

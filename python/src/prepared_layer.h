@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "layers/layer.h"
+#include "layers/bound_op.h"
 
 namespace duet::python {
 
@@ -54,7 +54,7 @@ class PreparedLayer {
   /// The passes that can be run; of `gradient` all of the layer.
   std::vector<Pass> passes() const;
   /// REQUIRES: of passes().
-  const std::string& id(Pass pass) const { return step(pass).id; }
+  const std::string& id(Pass pass) const { return step(pass).op->id(); }
   std::string detail(Pass pass) const { return step(pass).implementation->detail(pass); }
   /// Of a GPU: the caller's memory. Of the CPU 0: there each thread has one of its own.
   size_t workspace_bytes(Pass pass) const;
@@ -72,8 +72,7 @@ class PreparedLayer {
 
  private:
   struct Step {
-    std::string id;
-    Implementation* implementation;
+    BoundOp* op;  // owned by ops_
     size_t workspace_bytes;
   };
   const Step& step(Pass pass) const;
@@ -87,7 +86,7 @@ class PreparedLayer {
 
   std::shared_ptr<Layer> layer_;
   std::shared_ptr<Context> context_;  // to prepare in; of a GPU with Duet's own stream
-  std::vector<std::unique_ptr<Implementation>> implementations_;
+  std::vector<std::unique_ptr<BoundOp>> ops_;
   std::map<Pass, Step> steps_;
   Buffer step_number_;  // number 0
   size_t state_bytes_ = 0;

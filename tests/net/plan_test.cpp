@@ -87,6 +87,28 @@ TEST(Plan, ASumHasOneOutputAndOneGradientForAllThatShareThem) {
   EXPECT_EQ(std::count(calls.begin(), calls.end(), "sum+relu backward"), 1);
 }
 
+TEST(Plan, AValueIsNeededNoLongerThanPassesReadIt) {
+  const TestNetwork network = make_network(
+      "backend: cpu_reference\ndata: {dataset: synthetic_images, batch: 4}\nlayers:\n"
+      "  - {type: flatten}\n"
+      "  - {name: fc1, type: linear, out_features: 6}\n"
+      "  - {name: tanh, type: tanh}\n"
+      "  - {name: fc2, type: linear, out_features: 10}\n"
+      "  - {name: loss, type: softmax_cross_entropy}\n",
+      {{4, 1, 8, 8}});
+  const auto y_of_fc1 = [&](const NetPlan& plan) {
+    return plan.values[static_cast<size_t>(plan.layers[number_of(network, "fc1")].y[0])];
+  };
+  const NetPlan all = plan(network.layers, NetMode::kTraining);
+  EXPECT_EQ(y_of_fc1(all).last, call_of(network, all, "fc1 backward_filter"));
+  const NetPlan some = plan(network.layers, NetMode::kTraining, [&](size_t layer, Pass pass) {
+    const bool weighted = network.layers[layer].layer->passes().size() == 3;
+    return SavedTensors{.x = !weighted || pass == Pass::kBackwardFilter, .y = !weighted};
+  });
+  EXPECT_EQ(y_of_fc1(some).last, call_of(network, some, "tanh backward"));
+  EXPECT_EQ(some.calls.size(), all.calls.size());
+}
+
 TEST(Plan, AValueIsNeededFromItsProducerToItsLastReader) {
   const TestNetwork network = with_shortcut();
   const NetPlan inference = plan(network.layers, NetMode::kInference);

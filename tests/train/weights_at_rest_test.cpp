@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "layers/inference_forward.h"
 #include "layers/linear/linear.h"
 #include "support/double_base.h"
 #include "support/network.h"
@@ -17,24 +16,24 @@ namespace {
 int preparations = 0;
 
 /// Forward at rest reads a copy of the weights.
-class RestingDouble : public DoubleBase, public InferenceForward {
+class RestingDouble : public DoubleBase {
  public:
   RestingDouble(std::unique_ptr<Implementation> sound, const LinearProblem& problem)
       : DoubleBase(std::move(sound)), bytes_(problem.w_desc().bytes()) {}
 
-  void run(Pass pass, const Run& run, const LayerTensors& t) override {
-    EXPECT_TRUE(run.training);
-    sound_->run(pass, run, t);
+  std::vector<PortUse> ports(Pass pass, bool inference) const override {
+    return prepared_for(pass, inference, opaque(bytes_));
   }
-  size_t prepared_bytes() const override { return bytes_; }
-  void prepare_weights(const Run& run, const LayerTensors& t, void* prepared) override {
+  void prepare_weights(const Run& run, const LayerTensors& t) override {
     ++preparations;
-    run.context.queue_copy(prepared, t.w[0].memory, bytes_);
+    run.context.queue_copy(run.ports.prepared_w.memory, t.w[0].memory, bytes_);
   }
-  void infer(const Run& run, const LayerTensors& t, const void* prepared) override {
+  void run(Pass pass, const Run& run, const LayerTensors& t) override {
+    EXPECT_EQ(run.inference, !run.training);
+    EXPECT_EQ(run.inference, bool(run.ports.prepared_w));
     LayerTensors tensors = t;
-    tensors.w[0].memory = const_cast<void*>(prepared);
-    sound_->run(Pass::kForward, run, tensors);
+    if (run.inference) tensors.w[0].memory = run.ports.prepared_w.memory;
+    sound_->run(pass, run, tensors);
   }
 
  private:

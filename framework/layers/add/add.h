@@ -53,6 +53,7 @@ class AddImpl : public ImplementationOf<AddProblem> {
   virtual void sum(const Run& run, const std::vector<Tensor>& from, Then then, const Tensor& y,
                    const Tensor& to) = 0;
 
+  SavedTensors reads(Pass) const final { return {.y = problem_.relu}; }
   /// Many tensors into one are summed: forward of add, backward of split. What goes to many goes as
   /// copies, but where they are one in memory.
   void run(Pass pass, const Run& run, const LayerTensors& t) final {

@@ -143,6 +143,7 @@ class BatchNormImpl : public ImplementationOf<BatchNormProblem> {
                         const Tensor& dy, const Tensor& state, const Tensor& dx,
                         const BatchNormParameters& dw) = 0;
 
+  SavedTensors reads(Pass) const final { return {.x = true}; }
   void run(Pass pass, const Run& run, const LayerTensors& t) final {
     if (pass == Pass::kForward) {
       forward(run, t.x[0], named(t.w), t.y[0], t.state);

@@ -1,4 +1,4 @@
-// Forward in training where whoever wrote x left its moments (layers/handed_moments.h): x is read once, to be
+// Forward in training where whoever wrote x left its moments (Ports::x_moments): x is read once, to be
 // normalised.
 //
 // In planes a block combines the parts of its channel while its first values come. Where channels are innermost a
@@ -8,7 +8,6 @@
 
 #include "core/channel_moments.h"
 #include "layers/batch_norm/batch_norm_moments.cuh"
-#include "layers/handed_moments.h"
 
 namespace duet::batch_norm {
 
@@ -83,20 +82,32 @@ inline bool moments_pay(const BatchNormProblem& problem) {
   return !in_planes(problem) || problem.x.bytes() >= size_t{8} << 20;
 }
 
+/// The ports of forward in training that takes moments of x in any number of parts.
+inline std::vector<PortUse> taken_moments(Pass pass, bool inference,
+                                          const BatchNormProblem& problem) {
+  if (pass != Pass::kForward || inference) return {};
+  return {{&Ports::x_moments, PortUse::Access::kTakes, {}, moments_pay(problem)}};
+}
+
 /// CustomImpl that takes moments.
 template <class Self>
-class CustomOfMoments : public CustomImpl<Self>, public TakesMoments {
+class CustomOfMoments : public CustomImpl<Self> {
  public:
   using CustomImpl<Self>::CustomImpl;
 
-  bool wants_moments() const final { return moments_pay(this->problem_); }
-  void forward_of_moments(const Run& run, const LayerTensors& tensors,
-                          const ChannelMoments& given) final {
-    const auto w = BatchNormParameters::of(tensors.w, this->problem_.affine);
+  std::vector<PortUse> ports(Pass pass, bool inference) const final {
+    return taken_moments(pass, inference, this->problem_);
+  }
+  void forward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
+               const Tensor& state) final {
+    if (!run.training || !run.ports.x_moments) {
+      return CustomImpl<Self>::forward(run, x, w, y, state);
+    }
+    const auto given = ChannelMoments::at(run.ports.x_moments);
     const Walk& walk = this->split_walk_;
     with_form(this->problem_, [&](auto form) {
       using F = decltype(form);
-      const Forward<typename F::Value> t(tensors.x[0], w, tensors.y[0], tensors.state);
+      const Forward<typename F::Value> t(x, w, y, state);
       if constexpr (F::kPlanes) {
         launch(walk, walk.splits, run.stream(), batch_norm_given_kernel<F>, walk, given, t);
       } else {

@@ -428,7 +428,7 @@ class CustomImpl : public BatchNormImpl {
   std::string detail(Pass) const override { return form_text(problem_); }
 
   void forward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
-               const Tensor& state) final {
+               const Tensor& state) override {
     with_form(problem_, [&](auto form) {
       using F = decltype(form);
       const Forward<typename F::Value> t(x, w, y, state);

@@ -287,7 +287,7 @@ inline Windows windows_of(const Problem& problem, bool all) {
 /// An implementation by these kernels. Self has train<F>(run, t, Forward), and gradients<F>(run,
 /// Backward), which queue its kernels of form F.
 template <class Self>
-class CustomBlock : public ImplementationOf<Problem>, public TakesMoments {
+class CustomBlock : public ImplementationOf<Problem> {
  public:
   explicit CustomBlock(const Problem& problem)
       : ImplementationOf(problem), windows_(windows_of(problem, false)) {}
@@ -308,28 +308,15 @@ class CustomBlock : public ImplementationOf<Problem>, public TakesMoments {
                                              BatchNormParameters::of(t.dw, affine)));
       }
       const Forward<typename F::Value> f(t.x[0], w, t.y[0], t.state);
+      if (run.training && run.ports.x_moments) return of_moments<F>(run, f);
       if (run.training) return self().template train<F>(run, f);
       launch(windows_.walk, windows_.walk.splits, run.stream(),
              batch_norm_pool_evaluation_kernel<F>, windows_, f);
     });
   }
 
-  bool wants_moments() const final { return moments_pay(problem_.norm); }
-  void forward_of_moments(const Run& run, const LayerTensors& t,
-                          const ChannelMoments& given) final {
-    const auto w = BatchNormParameters::of(t.w, problem_.norm.affine);
-    const Walk& walk = windows_.walk;
-    with_window_form(problem_, [&](auto form) {
-      using F = decltype(form);
-      const Forward<typename F::Value> f(t.x[0], w, t.y[0], t.state);
-      if constexpr (F::kPlanes) {
-        launch(walk, walk.splits, run.stream(), batch_norm_pool_given_kernel<F>, windows_, given,
-               f);
-      } else {
-        launch_statistics(run, walk, given, f);
-        launch(walk, walk.splits, run.stream(), batch_norm_pool_normalise_kernel<F>, windows_, f);
-      }
-    });
+  std::vector<PortUse> ports(Pass pass, bool inference) const final {
+    return batch_norm::taken_moments(pass, inference, problem_.norm);
   }
 
  protected:
@@ -342,6 +329,18 @@ class CustomBlock : public ImplementationOf<Problem>, public TakesMoments {
 
  private:
   const Self& self() const { return static_cast<const Self&>(*this); }
+
+  template <class F>
+  void of_moments(const Run& run, const Forward<typename F::Value>& f) const {
+    const auto given = ChannelMoments::at(run.ports.x_moments);
+    const Walk& walk = windows_.walk;
+    if constexpr (F::kPlanes) {
+      launch(walk, walk.splits, run.stream(), batch_norm_pool_given_kernel<F>, windows_, given, f);
+    } else {
+      launch_statistics(run, walk, given, f);
+      launch(walk, walk.splits, run.stream(), batch_norm_pool_normalise_kernel<F>, windows_, f);
+    }
+  }
 };
 
 inline std::optional<std::string> unsupported(const Problem& problem, Pass pass) {

@@ -31,6 +31,7 @@ class ConcatImpl : public ImplementationOf<ConcatProblem> {
   /// dx[i] is falsy where nobody needs it.
   virtual void cut(const Run& run, const Tensor& dy, const std::vector<Tensor>& dx) = 0;
 
+  SavedTensors reads(Pass) const final { return {}; }
   void run(Pass pass, const Run& run, const LayerTensors& t) final {
     if (pass == Pass::kForward) {
       join(run, t.x, t.y[0]);

@@ -12,13 +12,12 @@
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d/conv2d_algorithms.h"
 #include "layers/conv2d/conv2d_bias_gradient.h"
-#include "layers/inference_forward.h"
 
 namespace duet {
 
 /// In bf16 the weights are rounded to the beginning of the workspace at each call, in inference once; the
 /// bias and dw lie behind or there too where cuDNN has them in bfloat16.
-class Conv2dByCudnn : public Conv2dImpl, public InferenceForward {
+class Conv2dByCudnn : public Conv2dImpl {
  public:
   explicit Conv2dByCudnn(const Conv2dProblem& problem) : Conv2dImpl(problem) {
     if (problem.bias) bias_gradient_.emplace(problem);
@@ -48,15 +47,18 @@ class Conv2dByCudnn : public Conv2dImpl, public InferenceForward {
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) final {
-    round_parameters(run, w, b, run.workspace);
-    forward_by(run, x, w, b, run.workspace, y);
+    void* const prepared = run.ports.prepared_w.memory;
+    void* const rounded = prepared ? prepared : run.workspace;
+    if (!prepared) round_parameters(run, w, b, rounded);
+    call(Pass::kForward, run,
+         {x.memory, narrow() ? rounded : w.memory, b && narrow_bias() ? bias_in(rounded) : b.memory,
+          y.memory});
   }
-  size_t prepared_bytes() const final { return converted_bytes(Pass::kForward); }
-  void prepare_weights(const Run& run, const LayerTensors& t, void* prepared) final {
-    round_parameters(run, t.w[0], bias_of(t), prepared);
+  std::vector<PortUse> ports(Pass pass, bool inference) const final {
+    return prepared_for(pass, inference, opaque(converted_bytes(Pass::kForward)));
   }
-  void infer(const Run& run, const LayerTensors& t, const void* prepared) final {
-    forward_by(run, t.x[0], t.w[0], bias_of(t), const_cast<void*>(prepared), t.y[0]);
+  void prepare_weights(const Run& run, const LayerTensors& t) final {
+    round_parameters(run, t.w[0], problem_.bias ? t.w[1] : Tensor{}, run.ports.prepared_w.memory);
   }
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) final {
     round_parameters(run, w, {}, run.workspace);
@@ -103,7 +105,6 @@ class Conv2dByCudnn : public Conv2dImpl, public InferenceForward {
   size_t narrow_weight_bytes() const {
     return align_up(stored_in(DType::kBFloat16, problem_.w_desc()).bytes());
   }
-  Tensor bias_of(const LayerTensors& t) const { return problem_.bias ? t.w[1] : Tensor{}; }
   void* bias_in(void* memory) const { return static_cast<char*>(memory) + narrow_weight_bytes(); }
   /// The parameters in bfloat16, those that are taken so, the weights at the beginning of `memory`.
   void round_parameters(const Run& run, const Tensor& w, const Tensor& b, void* memory) const {
@@ -114,13 +115,6 @@ class Conv2dByCudnn : public Conv2dImpl, public InferenceForward {
     if (narrow()) round(w, memory);
     if (b && narrow_bias()) round(b, bias_in(memory));
   }
-  void forward_by(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, void* rounded,
-                  const Tensor& y) const {
-    call(Pass::kForward, run,
-         {x.memory, narrow() ? rounded : w.memory, b && narrow_bias() ? bias_in(rounded) : b.memory,
-          y.memory});
-  }
-
   std::optional<Conv2dBiasGradient> bias_gradient_;
 };
 

@@ -17,16 +17,15 @@
 #include "layers/conv2d/direct_filter_rows.cuh"
 #include "layers/conv2d/direct_input.cuh"
 #include "layers/conv2d/direct_products.cuh"
-#include "layers/inference_forward.h"
 
 namespace duet {
 namespace {
 
 template <class T>
-class Conv2dCustomDirect : public Conv2dWithMoments, public InferenceForward {
+class Conv2dCustomDirect : public Conv2dImpl {
  public:
   explicit Conv2dCustomDirect(const Conv2dProblem& problem)
-      : Conv2dWithMoments(problem), convolution_(problem) {
+      : Conv2dImpl(problem), convolution_(problem) {
     if (problem.math != Math::kFP32) products_.emplace(problem);
     if (products_ && !filter_product_pays(problem)) products_->backward_filter.reset();
     if (!direct_unsupported(problem, Pass::kBackwardFilter) && filter_rows_possible(problem))
@@ -48,15 +47,19 @@ class Conv2dCustomDirect : public Conv2dWithMoments, public InferenceForward {
     return convolution_.text(pass);
   }
 
-  int moment_parts() const override {
-    return forward_product() ? forward_product()->moment_parts() : 0;
+  std::vector<PortUse> ports(Pass pass, bool inference) const override {
+    if (pass != Pass::kForward || inference || !forward_product()) return {};
+    return y_moments_of(forward_product()->moment_parts(), problem_.k);
   }
-  void convolve(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
-                const ChannelMoments& moments) override {
-    convolve(run, false, x, w, b, y, moments);
-  }
-  void infer(const Run& run, const LayerTensors& t, const void*) override {
-    convolve(run, true, t.x[0], t.w[0], problem_.bias ? t.w[1] : Tensor{}, t.y[0], {});
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
+               const Tensor& y) override {
+    if (const auto* product = forward_product()) {
+      product->run(x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(), run.stream(),
+                   ChannelMoments::at(run.ports.y_moments));
+    } else {
+      convolution_.forward(run.inference, x.data<T>(), w.data<float>(), b.data<float>(),
+                           y.data<T>(), nullptr, run.stream());
+    }
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
@@ -85,17 +88,6 @@ class Conv2dCustomDirect : public Conv2dWithMoments, public InferenceForward {
   }
 
  private:
-  void convolve(const Run& run, bool weights_rest, const Tensor& x, const Tensor& w,
-                const Tensor& b, const Tensor& y, const ChannelMoments& moments) const {
-    if (const auto* product = forward_product()) {
-      product->run(x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(), run.stream(),
-                   moments);
-    } else {
-      convolution_.forward(weights_rest, x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(),
-                           nullptr, run.stream());
-    }
-  }
-
   using Mma = std::conditional_t<std::is_same_v<T, bfloat16>, MmaBf16, MmaTf32>;
   /// nullptr where it has none.
   const DirectForwardProduct<Mma, T>* forward_product() const {

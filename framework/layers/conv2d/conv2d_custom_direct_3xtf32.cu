@@ -11,23 +11,24 @@
 namespace duet {
 namespace {
 
-class Conv2dCustomDirect3xTf32 : public Conv2dWithMoments {
+class Conv2dCustomDirect3xTf32 : public Conv2dImpl {
  public:
   explicit Conv2dCustomDirect3xTf32(const Conv2dProblem& problem)
-      : Conv2dWithMoments(problem), products_(problem) {}
+      : Conv2dImpl(problem), products_(problem) {}
 
   size_t workspace_bytes(Pass pass) const override {
     return pass == Pass::kBackwardFilter ? products_.backward_filter->workspace_bytes() : 0;
   }
   std::string detail(Pass pass) const override { return products_.text(pass); }
 
-  int moment_parts() const override {
-    return products_.forward ? products_.forward->moment_parts() : 0;
+  std::vector<PortUse> ports(Pass pass, bool inference) const override {
+    if (pass != Pass::kForward || inference) return {};
+    return y_moments_of(products_.forward->moment_parts(), problem_.k);
   }
-  void convolve(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
-                const ChannelMoments& moments) override {
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
+               const Tensor& y) override {
     products_.forward->run(x.data<float>(), w.data<float>(), b.data<float>(), y.data<float>(),
-                           run.stream(), moments);
+                           run.stream(), ChannelMoments::at(run.ports.y_moments));
   }
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
     products_.backward_data->run(dy.data<float>(), w.data<float>(), dx.data<float>(), run.stream());

@@ -66,7 +66,7 @@ class DirectConvolution {
     filter_grid_ = dim3(ceil_div(geometry_.total_windows, windows_per_split_), filter_blocks);
   }
 
-  /// `argmax` is nullptr without pooling; `b` may be. Weights at rest: layers/inference_forward.h.
+  /// `argmax` is nullptr without pooling; `b` may be. `weights_rest`: Run::inference.
   void forward(bool weights_rest, const T* x, const float* w, const float* b, T* y,
                uint32_t* argmax, cudaStream_t stream) const {
     with_direct_shape(geometry_.d, [&]<class S>(S) {

@@ -79,6 +79,9 @@ class Conv2dPoolReluImpl : public ImplementationOf<Conv2dPoolReluProblem> {
   virtual void backward_data(const Run& run, const Tensor& y, const Tensor& dy, const Tensor& state,
                              const Tensor& w, const Tensor& dx) = 0;
 
+  SavedTensors reads(Pass pass) const final {
+    return {.x = pass == Pass::kBackwardFilter, .y = true};
+  }
   void run(Pass pass, const Run& run, const LayerTensors& t) final {
     const bool bias = problem_.conv.bias;
     if (pass == Pass::kForward) {

@@ -15,13 +15,12 @@
 #include "layers/conv2d/direct_convolution.cuh"
 #include "layers/conv2d/direct_mma_filter.cuh"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
-#include "layers/inference_forward.h"
 
 namespace duet {
 namespace {
 
 template <class T>
-class Conv2dPoolReluCustomDirect : public Conv2dPoolReluImpl, public InferenceForward {
+class Conv2dPoolReluCustomDirect : public Conv2dPoolReluImpl {
  public:
   Conv2dPoolReluCustomDirect(const Conv2dPoolReluProblem& problem, const Context& context)
       : Conv2dPoolReluImpl(problem),
@@ -49,10 +48,13 @@ class Conv2dPoolReluCustomDirect : public Conv2dPoolReluImpl, public InferenceFo
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
                const Tensor& state) override {
-    forward(run, false, x, w, b, y, state);
-  }
-  void infer(const Run& run, const LayerTensors& t, const void*) override {
-    forward(run, true, t.x[0], t.w[0], problem_.conv.bias ? t.w[1] : Tensor{}, t.y[0], t.state);
+    if (forward_by_mma_) {
+      forward_by_mma_->run(x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(),
+                           run.inference ? nullptr : state.data<uint32_t>(), run.stream());
+    } else {
+      convolution_.forward(run.inference, x.data<T>(), w.data<float>(), b.data<float>(),
+                           y.data<T>(), state.data<uint32_t>(), run.stream());
+    }
   }
 
   void backward_data(const Run& run, const Tensor& y, const Tensor& dy, const Tensor& state,
@@ -73,17 +75,6 @@ class Conv2dPoolReluCustomDirect : public Conv2dPoolReluImpl, public InferenceFo
 
  private:
   static constexpr bool kFloat = std::is_same_v<T, float>;
-
-  void forward(const Run& run, bool inference, const Tensor& x, const Tensor& w, const Tensor& b,
-               const Tensor& y, const Tensor& state) const {
-    if (forward_by_mma_) {
-      forward_by_mma_->run(x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(),
-                           inference ? nullptr : state.data<uint32_t>(), run.stream());
-    } else {
-      convolution_.forward(inference, x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(),
-                           state.data<uint32_t>(), run.stream());
-    }
-  }
 
   const DirectConvolution<T, true> convolution_;
   std::optional<DirectMmaForward<T, 1>> forward_by_mma_;

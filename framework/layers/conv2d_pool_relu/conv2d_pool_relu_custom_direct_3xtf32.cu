@@ -9,7 +9,6 @@
 #include "layers/conv2d/direct_convolution.cuh"
 #include "layers/conv2d/direct_mma_filter.cuh"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
-#include "layers/inference_forward.h"
 
 namespace duet {
 namespace {
@@ -17,7 +16,7 @@ namespace {
 using Forward = DirectMmaForward<float, 3>;
 using Filter = DirectMmaFilter<float, 3>;
 
-class Conv2dPoolReluCustomDirect3xTf32 : public Conv2dPoolReluImpl, public InferenceForward {
+class Conv2dPoolReluCustomDirect3xTf32 : public Conv2dPoolReluImpl {
  public:
   explicit Conv2dPoolReluCustomDirect3xTf32(const Conv2dPoolReluProblem& problem)
       : Conv2dPoolReluImpl(problem), forward_(problem.conv), general_(make_custom_fused(problem)) {
@@ -38,12 +37,7 @@ class Conv2dPoolReluCustomDirect3xTf32 : public Conv2dPoolReluImpl, public Infer
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
                const Tensor& state) override {
     forward_.run(x.data<float>(), w.data<float>(), b.data<float>(), y.data<float>(),
-                 state.data<uint32_t>(), run.stream());
-  }
-  void infer(const Run& run, const LayerTensors& t, const void*) override {
-    const Tensor b = problem_.conv.bias ? t.w[1] : Tensor{};
-    forward_.run(t.x[0].data<float>(), t.w[0].data<float>(), b.data<float>(), t.y[0].data<float>(),
-                 nullptr, run.stream());
+                 run.inference ? nullptr : state.data<uint32_t>(), run.stream());
   }
   void backward_data(const Run& run, const Tensor& y, const Tensor& dy, const Tensor& state,
                      const Tensor& w, const Tensor& dx) override {

@@ -16,7 +16,6 @@
 #include "kernels/mma_tile.cuh"
 #include "layers/conv2d/packed_argmax.cuh"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
-#include "layers/inference_forward.h"
 
 namespace duet {
 namespace {
@@ -236,7 +235,7 @@ __global__ void __launch_bounds__(kThreads)
     argmax[(size_t(n) * argmax_groups(g.d.k) + k / 8) * g.windows + window] = codes;
 }
 
-class Conv2dPoolReluCustomSplitK : public Conv2dPoolReluImpl, public InferenceForward {
+class Conv2dPoolReluCustomSplitK : public Conv2dPoolReluImpl {
  public:
   Conv2dPoolReluCustomSplitK(const Conv2dPoolReluProblem& problem, Context& context)
       : Conv2dPoolReluImpl(problem),
@@ -268,10 +267,11 @@ class Conv2dPoolReluCustomSplitK : public Conv2dPoolReluImpl, public InferenceFo
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
                const Tensor& state) override {
-    forward(run, false, x, w, b, y, state);
-  }
-  void infer(const Run& run, const LayerTensors& t, const void*) override {
-    forward(run, true, t.x[0], t.w[0], problem_.conv.bias ? t.w[1] : Tensor{}, t.y[0], t.state);
+    const unsigned groups = ceil_div(problem_.conv.k, kFilters);
+    launch_following({dim3(problem_.conv.n * geometry_.runs, groups), kThreads,
+                      geometry_.shared_bytes(), run.stream()},
+                     kernel(), geometry_, run.inference, x.data<bfloat16>(), w.data<float>(),
+                     b.data<float>(), y.data<bfloat16>(), state.data<uint32_t>());
   }
   void backward_data(const Run& run, const Tensor& y, const Tensor& dy, const Tensor& state,
                      const Tensor& w, const Tensor& dx) override {
@@ -297,14 +297,6 @@ class Conv2dPoolReluCustomSplitK : public Conv2dPoolReluImpl, public InferenceFo
   Kernel kernel() const {
     return geometry_.planes() ? conv2d_pool_relu_split_k_kernel<windows, true, even>
                               : conv2d_pool_relu_split_k_kernel<windows, false, even>;
-  }
-  void forward(const Run& run, bool weights_rest, const Tensor& x, const Tensor& w, const Tensor& b,
-               const Tensor& y, const Tensor& state) const {
-    const unsigned groups = ceil_div(problem_.conv.k, kFilters);
-    launch_following({dim3(problem_.conv.n * geometry_.runs, groups), kThreads,
-                      geometry_.shared_bytes(), run.stream()},
-                     kernel(), geometry_, weights_rest, x.data<bfloat16>(), w.data<float>(),
-                     b.data<float>(), y.data<bfloat16>(), state.data<uint32_t>());
   }
 
   const SplitKGeometry geometry_;

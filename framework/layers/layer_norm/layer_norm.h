@@ -69,6 +69,7 @@ class LayerNormImpl : public ImplementationOf<LayerNormProblem> {
                         const Tensor& state, const Tensor& dx, const Tensor& dweight,
                         const Tensor& dbias) = 0;
 
+  SavedTensors reads(Pass) const final { return {.x = true}; }
   void run(Pass pass, const Run& run, const LayerTensors& t) final {
     const bool affine = problem_.affine;
     const Tensor weight = affine ? t.w[0] : Tensor{};

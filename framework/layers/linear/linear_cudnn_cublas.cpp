@@ -32,7 +32,6 @@
 #include "device/graph_time.h"
 #include "device/tuning_cache.h"
 #include "kernels/convert.h"
-#include "layers/inference_forward.h"
 #include "layers/linear/linear.h"
 
 namespace duet {
@@ -386,7 +385,7 @@ class PassPlan {
   Choice choice_;
 };
 
-class LinearCublas : public LinearImpl, public InferenceForward {
+class LinearCublas : public LinearImpl {
  public:
   explicit LinearCublas(const LinearProblem& problem)
       : LinearImpl(problem), ones_(Device::kGpu, size_of(problem.dtype) * problem.n) {
@@ -443,15 +442,18 @@ class LinearCublas : public LinearImpl, public InferenceForward {
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    store_parameters(run, w, b, run.workspace);
-    forward_by(run, x, w, b, run.workspace, y);
+    void* const prepared = run.ports.prepared_w.memory;
+    void* const stored = prepared ? prepared : run.workspace;
+    if (!prepared) store_parameters(run, w, b, stored);
+    const void* const bias = as_stored(b, stored, narrow_weight_bytes());
+    multiply(Pass::kForward, run,
+             {as_stored(w, stored, 0), x.memory, y.memory, const_cast<void*>(bias)});
   }
-  size_t prepared_bytes() const override { return narrow_bytes(Pass::kForward); }
-  void prepare_weights(const Run& run, const LayerTensors& t, void* prepared) override {
-    store_parameters(run, t.w[0], bias_of(t), prepared);
+  std::vector<PortUse> ports(Pass pass, bool inference) const override {
+    return prepared_for(pass, inference, opaque(narrow_bytes(Pass::kForward)));
   }
-  void infer(const Run& run, const LayerTensors& t, const void* prepared) override {
-    forward_by(run, t.x[0], t.w[0], bias_of(t), prepared, t.y[0]);
+  void prepare_weights(const Run& run, const LayerTensors& t) override {
+    store_parameters(run, t.w[0], problem_.bias ? t.w[1] : Tensor{}, run.ports.prepared_w.memory);
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
@@ -476,7 +478,6 @@ class LinearCublas : public LinearImpl, public InferenceForward {
     const bool bias = pass == Pass::kForward && problem_.bias;
     return narrow_weight_bytes() + (bias ? align_up(sizeof(bfloat16) * problem_.out) : 0);
   }
-  Tensor bias_of(const LayerTensors& t) const { return problem_.bias ? t.w[1] : Tensor{}; }
   /// The parameters as the product takes them: in bf16 rounded, the weights at the beginning of `memory`.
   void store_parameters(const Run& run, const Tensor& w, const Tensor& b, void* memory) const {
     if (!narrow()) return;
@@ -490,12 +491,6 @@ class LinearCublas : public LinearImpl, public InferenceForward {
   const void* as_stored(const Tensor& parameter, const void* memory, size_t offset) const {
     if (!narrow() || !parameter) return parameter.memory;
     return static_cast<const char*>(memory) + offset;
-  }
-  void forward_by(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
-                  const void* stored, const Tensor& y) {
-    const void* const bias = as_stored(b, stored, narrow_weight_bytes());
-    multiply(Pass::kForward, run,
-             {as_stored(w, stored, 0), x.memory, y.memory, const_cast<void*>(bias)});
   }
   void multiply(Pass pass, const Run& run, const Operands& operands) {
     plans_.at(pass).multiply(run.context, operands, ones_.data(),

@@ -22,10 +22,8 @@
 #include "kernels/convert.h"
 #include "kernels/few_rows.cuh"
 #include "kernels/vector.cuh"
-#include "layers/inference_forward.h"
 #include "layers/linear/linear_products.h"
 #include "layers/linear/linear_register_tiled.cuh"
-#include "layers/updates_weight.h"
 
 namespace duet {
 namespace {
@@ -116,23 +114,17 @@ struct Variant {
   double rate;  // of the peak that its FMA reach with many warps; see cost()
   size_t shared_bytes;
   void (*kernel)(Product);
-  void (*updating)(Product, WeightUpdate) = nullptr;  // in place of writing C, where it can
 };
 
 template <class T, bool kInnerA, bool kInnerB, int kVector>
 Variant variant(double rate) {
-  Variant made = {.m = T::kM,
-                  .n = T::kN,
-                  .groups = T::kGroups,
-                  .threads = T::kThreads,
-                  .rate = rate,
-                  .shared_bytes = linear::shared_bytes<T, kInnerA, kInnerB, kVector>(),
-                  .kernel = linear::linear_register_tiled_kernel<T, kInnerA, kInnerB, kVector>};
-  // A tile of one group does not pass through shared memory, and one of few rows is no large weight's.
-  if constexpr (!kInnerA && !kInnerB && kVector == 4 && T::kGroups > 1 && T::kM >= 32) {
-    made.updating = linear::linear_register_tiled_update_kernel<T, kVector>;
-  }
-  return made;
+  return {.m = T::kM,
+          .n = T::kN,
+          .groups = T::kGroups,
+          .threads = T::kThreads,
+          .rate = rate,
+          .shared_bytes = linear::shared_bytes<T, kInnerA, kInnerB, kVector>(),
+          .kernel = linear::linear_register_tiled_kernel<T, kInnerA, kInnerB, kVector>};
 }
 
 // Sums of a lane, warps, groups, depth of a slice, stages, blocks a multiprocessor, reading ahead.
@@ -228,9 +220,7 @@ void launch(const Plan& plan, Product p, const Run& run) {
                {overlaps_primary()}, linear::linear_sum_partials_kernel, p, plan.splits);
 }
 
-class LinearCustomRegisterTiled : public linear::ProductImpl,
-                                  public InferenceForward,
-                                  public UpdatesWeight {
+class LinearCustomRegisterTiled : public linear::ProductImpl {
  public:
   LinearCustomRegisterTiled(const LinearProblem& problem, Context&) : ProductImpl(problem) {}
 
@@ -248,10 +238,6 @@ class LinearCustomRegisterTiled : public linear::ProductImpl,
                              " MiB of workspace; raise workspace_limit_mib, or take custom_tiled");
     }
     plan(pass) = plan_product(all, linear::product_of(problem_, pass), limit - wide_bytes());
-    const Variant& chosen = plan(pass).variant;
-    if (!chosen.updating) return;
-    DUET_CUDA(cudaFuncSetAttribute(chosen.updating, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                   static_cast<int>(chosen.shared_bytes)));
   }
 
   size_t workspace_bytes(Pass pass) const override {
@@ -268,16 +254,10 @@ class LinearCustomRegisterTiled : public linear::ProductImpl,
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    if (linear_is_small(problem_)) return dot(run, false, x, w, b, y);
+    if (linear_is_small(problem_)) return dot(run, x, w, b, y);
     const Tensor from = widened(run, x, 0), to = wide(run, y, wide_size(x.desc));
     ProductImpl::forward(product_run(run), from, w, b, to);
     round(run, to, y);
-  }
-
-  void infer(const Run& run, const LayerTensors& t, const void*) override {
-    const Tensor b = problem_.bias ? t.w[1] : Tensor{};
-    if (linear_is_small(problem_)) return dot(run, true, t.x[0], t.w[0], b, t.y[0]);
-    forward(run, t.x[0], t.w[0], b, t.y[0]);
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
@@ -294,22 +274,6 @@ class LinearCustomRegisterTiled : public linear::ProductImpl,
     }
     const Tensor wide_x = widened(run, x, 0), wide_dy = widened(run, dy, wide_size(x.desc));
     ProductImpl::backward_filter(product_run(run), wide_x, wide_dy, dw, db);
-  }
-
-  bool can_update() const override {
-    const Plan& chosen = plan(Pass::kBackwardFilter);
-    return !is_by_rows(Pass::kBackwardFilter) && chosen.variant.updating && chosen.splits == 1;
-  }
-  void backward_filter_with_update(const Run& run, const LayerTensors& t,
-                                   const WeightUpdate& update) override {
-    const Tensor x = widened(run, t.x[0], 0), dy = widened(run, t.dy[0], wide_size(t.x[0].desc));
-    const Plan& chosen = plan(Pass::kBackwardFilter);
-    Product p = linear::product_of(problem_, Pass::kBackwardFilter);
-    p.a = dy.data<float>(), p.b = x.data<float>(), p.k_range = chosen.k_range;
-    p.row_sums = problem_.bias ? t.dw[1].data<float>() : nullptr;
-    const dim3 grid(blocks_of(p.n, chosen.variant.n), blocks_of(p.m, chosen.variant.m));
-    launch_following({grid, chosen.variant.threads, chosen.variant.shared_bytes, run.stream()},
-                     chosen.variant.updating, p, update);
   }
 
  private:
@@ -376,19 +340,18 @@ class LinearCustomRegisterTiled : public linear::ProductImpl,
     return warps;
   }
 
-  void dot(const Run& run, bool weights_rest, const Tensor& x, const Tensor& w, const Tensor& b,
+  void dot(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
            const Tensor& y) const {
-    narrow() ? dot<bfloat16>(run, weights_rest, x, w, b, y)
-             : dot<float>(run, weights_rest, x, w, b, y);
+    narrow() ? dot<bfloat16>(run, x, w, b, y) : dot<float>(run, x, w, b, y);
   }
   template <class T>
-  void dot(const Run& run, bool weights_rest, const Tensor& x, const Tensor& w, const Tensor& b,
+  void dot(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
            const Tensor& y) const {
     const int warps = dot_warps();
     const auto kernel = problem_.in % 4 == 0 ? dot_kernel<T, 4>(warps) : dot_kernel<T, 1>(warps);
     launch_following({blocks_of(outputs() * warps, 8), 256, 0, run.stream()}, kernel, outputs(),
                      problem_.in, problem_.out, x.data<T>(), w.data<float>(), b.data<float>(),
-                     problem_.relu, weights_rest, y.data<T>());
+                     problem_.relu, run.inference, y.data<T>());
   }
 
   Plan& plan(Pass pass) { return plans_[static_cast<size_t>(pass)]; }

@@ -31,6 +31,7 @@ class PixelShuffleImpl : public ImplementationOf<PixelShuffleProblem> {
   /// Called only where dx is wanted.
   virtual void unshuffle(const Run& run, const Tensor& dy, const Tensor& dx) = 0;
 
+  SavedTensors reads(Pass) const final { return {}; }
   void run(Pass pass, const Run& run, const LayerTensors& t) final {
     if (pass == Pass::kForward) {
       shuffle(run, t.x[0], t.y[0]);

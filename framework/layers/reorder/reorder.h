@@ -44,6 +44,7 @@ class ReorderImpl : public ImplementationOf<ReorderProblem> {
   /// to = from, each in the layout of its desc: problem.x to problem.y or back.
   virtual void reorder(const Run& run, const Tensor& from, const Tensor& to) = 0;
 
+  SavedTensors reads(Pass) const final { return {}; }
   void run(Pass pass, const Run& run, const LayerTensors& t) final {
     if (pass == Pass::kForward) {
       reorder(run, t.x[0], t.y[0]);

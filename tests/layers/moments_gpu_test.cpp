@@ -1,7 +1,5 @@
-// Moments that forward leaves are those of its y, and normalisation of given moments is that of its own, for every
-// implementation that has either.
-#include "layers/handed_moments.h"
-
+// Moments that forward leaves are those of its y, and normalisation of given moments is that of its own,
+// for every implementation that has either port.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,15 +7,16 @@
 #include <cstring>
 #include <set>
 
+#include "core/channel_moments.h"
 #include "layers/batch_norm/batch_norm.h"
 #include "layers/batch_norm_relu_pool/batch_norm_relu_pool.h"
 #include "layers/conv2d/conv2d.h"
 #include "layers/layer_cases.h"
-#include "measure/guarded_buffer.h"
 #include "support/case_rig.h"
 #include "support/double_base.h"
 #include "support/gpu_test.h"
 #include "support/layer_driver.h"
+#include "support/ports.h"
 
 namespace duet {
 namespace {
@@ -62,13 +61,13 @@ Sums joined(const Sums& a, const Sums& b) {
   return both;
 }
 
-class HandedMomentsOnGpu : public GpuTest {};
+class MomentsOnGpu : public GpuTest {};
 
 /// Whether there was something to examine.
 bool examine(const Layer& layer, const LayerCase& c, std::string_view id) {
   CaseRig rig(layer, c, id, make_data(c, layer), {Pass::kForward});
-  auto* const leaves = dynamic_cast<LeavesMoments*>(&rig.implementation());
-  if (!leaves || leaves->moment_parts() == 0) return false;
+  const auto use = use_of(rig, Pass::kForward, &Ports::y_moments);
+  if (!use) return false;
   const std::string where = std::string(id) + ", case " + c.name + ", " + layer.problem_text();
   rig.run(Pass::kForward);
   const std::vector<Buffer> expected = rig.make_snapshot(Pass::kForward);
@@ -78,31 +77,23 @@ bool examine(const Layer& layer, const LayerCase& c, std::string_view id) {
 
   const TensorDesc& y = layer.outputs()[0];
   const int64_t channels = y.shape[1];
-  const int parts = leaves->moment_parts();
-  const size_t bytes = ChannelMoments::bytes(channels, parts);
+  const size_t bytes = use->desc.bytes();
   std::vector<float> found(bytes / sizeof(float)), again(found.size());
   for (std::vector<float>* each : {&found, &again}) {
-    GuardedBuffer memory(Device::kGpu, bytes);
-    memory.poison();
-    const size_t workspace_bytes = rig.implementation().workspace_bytes(Pass::kForward);
-    Buffer workspace(Device::kGpu, workspace_bytes);
-    fill_bytes(workspace.data(), Device::kGpu, 0xFF, workspace_bytes);
-    const Run run{rig.context(), workspace.data(), workspace_bytes, rig.step(), true};
-    leaves->forward_with_moments(run, rig.tensors(),
-                                 ChannelMoments::at(memory.data(), channels, parts));
-    rig.context().synchronize();
+    const PortMemory memory(use->desc);
+    run_with(rig, Pass::kForward, {.y_moments = memory.tensor()});
     EXPECT_TRUE(rig.holds(Pass::kForward, expected)) << where << ": another y";
-    EXPECT_FALSE(memory.damage()) << where << ": " << *memory.damage();
-    copy_bytes(each->data(), Device::kCpu, memory.data(), Device::kGpu, bytes);
+    EXPECT_EQ(memory.damage(), "") << where;
+    copy_bytes(each->data(), Device::kCpu, memory.tensor().memory, Device::kGpu, bytes);
   }
   EXPECT_EQ(std::memcmp(found.data(), again.data(), bytes), 0) << where << ": not the same bits";
 
-  const ChannelMoments at = ChannelMoments::at(found.data(), channels, parts);
+  const ChannelMoments at = ChannelMoments::at({use->desc, found.data()});
   const std::vector<Sums> of_y = moments_of(y, rig.outputs(Pass::kForward)[0].values);
   for (int64_t channel = 0; channel < channels; ++channel) {
     Sums all;
-    for (int part = 0; part < parts; ++part) {
-      const float* const sums = at.sums + 2 * (channel * parts + part);
+    for (int part = 0; part < at.parts; ++part) {
+      const float* const sums = at.sums + 2 * (channel * at.parts + part);
       all = joined(all, {at.counts[part], sums[0], sums[1]});
     }
     const Sums& truth = of_y[static_cast<size_t>(channel)];
@@ -119,7 +110,7 @@ bool examine(const Layer& layer, const LayerCase& c, std::string_view id) {
   return true;
 }
 
-TEST_F(HandedMomentsOnGpu, AreThoseOfY) {
+TEST_F(MomentsOnGpu, AreThoseOfY) {
   std::set<std::string> found;
   for (const CasesOfType& row : layer_cases()) {
     if (row.type != "conv2d") continue;
@@ -156,7 +147,8 @@ class OfGivenMoments : public DoubleBase {
  public:
   OfGivenMoments(std::unique_ptr<Implementation> sound, const TensorDesc& x)
       : DoubleBase(std::move(sound)),
-        memory_(Device::kGpu, ChannelMoments::bytes(x.shape[1], kParts)) {}
+        desc_(ChannelMoments::desc(x.shape[1], kParts)),
+        memory_(Device::kGpu, desc_.bytes()) {}
 
   void run(Pass pass, const Run& run, const LayerTensors& t) override {
     if (pass != Pass::kForward || !run.training) return sound_->run(pass, run, t);
@@ -167,7 +159,7 @@ class OfGivenMoments : public DoubleBase {
       of_channel[static_cast<size_t>(channel)].push_back(value);
     });
     std::vector<float> floats(memory_.bytes() / sizeof(float));
-    const ChannelMoments host = ChannelMoments::at(floats.data(), channels, kParts);
+    const ChannelMoments host = ChannelMoments::at({desc_, floats.data()});
     for (int64_t part = 0; part < kParts; ++part) {
       const int64_t begin = part * count / kParts, end = (part + 1) * count / kParts;
       host.counts[part] = static_cast<float>(end - begin);
@@ -179,11 +171,16 @@ class OfGivenMoments : public DoubleBase {
       }
     }
     copy_bytes(memory_.data(), Device::kGpu, floats.data(), Device::kCpu, memory_.bytes());
-    dynamic_cast<TakesMoments&>(*sound_).forward_of_moments(
-        run, t, ChannelMoments::at(memory_.data(), channels, kParts));
+    Run of_given = run;
+    of_given.ports.x_moments = {desc_, memory_.data()};
+    const auto uses = sound_->ports(Pass::kForward, false);
+    ASSERT_EQ(uses.size(), 1u);
+    ASSERT_EQ(uses[0].port, &Ports::x_moments);
+    sound_->run(pass, of_given, t);
   }
 
  private:
+  const TensorDesc desc_;
   Buffer memory_;
 };
 
@@ -228,14 +225,14 @@ void examine_given(const std::vector<std::string_view>& types) {
   }
 }
 
-TEST_F(HandedMomentsOnGpu, AreTakenByBatchNorm) {
+TEST_F(MomentsOnGpu, AreTakenByBatchNorm) {
   examine_given<BatchNormProblem, batch_norm_impls>({"batch_norm2d", "batch_norm1d"});
 }
-TEST_F(HandedMomentsOnGpu, AreTakenByBatchNormWithRelu) {
+TEST_F(MomentsOnGpu, AreTakenByBatchNormWithRelu) {
   examine_given<BatchNormProblem, batch_norm_relu_impls>(
       {"batch_norm2d_relu", "batch_norm1d_relu"});
 }
-TEST_F(HandedMomentsOnGpu, AreTakenByBatchNormWithReluAndPooling) {
+TEST_F(MomentsOnGpu, AreTakenByBatchNormWithReluAndPooling) {
   examine_given<BatchNormReluPoolProblem, batch_norm_relu_pool_impls>({"batch_norm2d_relu_pool"});
 }
 

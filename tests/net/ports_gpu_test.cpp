@@ -9,7 +9,7 @@
 namespace duet {
 namespace {
 
-constexpr const char* kStagedNetwork = R"(
+constexpr const char* kNetwork = R"(
 backend: custom
 math: bf16
 data: {dataset: synthetic_images, channels: 3, size: 32, classes: 10, train_count: 256, batch: 64}
@@ -39,21 +39,22 @@ layers:
   - {type: softmax_cross_entropy}
 )";
 
-class NetStagedOnGpu : public HopperTest {};
+class NetPortsOnGpu : public HopperTest {};
 
-TEST_F(NetStagedOnGpu, LearnsTheSame) {
+TEST_F(NetPortsOnGpu, LearnsTheSame) {
   for (const std::string layout : {"layout: nchw", "layout: nhwc"}) {
-    TestTraining shared(layout + kStagedNetwork), eager("graph: false\n" + layout + kStagedNetwork),
-        plain("fuse: false\n" + layout + kStagedNetwork);
+    TestTraining shared(layout + kNetwork), eager("graph: false\n" + layout + kNetwork),
+        plain("fuse: false\n" + layout + kNetwork);
     int images = 0, weights = 0;
-    for (const Net::Node& node : shared.training->net().nodes()) {
-      images += node.staged.x && node.staged.dy;
-      weights += bool(node.staged.w);
+    for (const Net::Call& call : shared.training->net().calls()) {
+      const Ports& ports = call.step->ports;
+      images += call.step->pass == Pass::kBackwardFilter && ports.staged_x && ports.staged_dy;
+      weights += call.step->pass == Pass::kForward && ports.staged_w;
     }
     EXPECT_EQ(images, layout == "layout: nchw" ? 3 : 0);
     EXPECT_GE(weights, 2) << layout;
-    for (const Net::Node& node : plain.training->net().nodes()) {
-      EXPECT_FALSE(node.staged.x || node.staged.dy || node.staged.w);
+    for (const Net::Call& call : plain.training->net().calls()) {
+      EXPECT_TRUE(call.step->handed.empty()) << call.step->label;
     }
     EXPECT_EQ(snapshot(shared), snapshot(plain)) << layout;
     for (int i = 0; i < 8; ++i) {
@@ -67,8 +68,8 @@ TEST_F(NetStagedOnGpu, LearnsTheSame) {
 }
 
 // backward_filter is held back until all else has been queued.
-TEST_F(NetStagedOnGpu, NothingOverwritesWhatIsReadAside) {
-  TestTraining t(std::string("graph: false") + kStagedNetwork);
+TEST_F(NetPortsOnGpu, NothingOverwritesWhatIsReadAside) {
+  TestTraining t(std::string("graph: false") + kNetwork);
   t.training->step();
   check_gradients_aside(t, "");
 }
