@@ -7,17 +7,18 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/duet)
 
 install(TARGETS duet EXPORT duetTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT duetTargets NAMESPACE duet:: DESTINATION ${package_dir})
-# Of compare/ what the Python package calls.
-install(FILES framework/compare/arms_options.h framework/compare/bench.h framework/compare/bench_problems.h
-  framework/compare/compare.h framework/compare/results.h
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/duet/compare)
+# Of compare/ and lab/ what the Python package calls.
+foreach(header compare/arms_options.h compare/compare.h compare/results/results.h lab/bench.h lab/bench_problems.h)
+  cmake_path(GET header PARENT_PATH folder)
+  install(FILES framework/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/duet/${folder})
+endforeach()
 # Headers that speak JSON are the library's own: its users need none of the libraries behind it.
 install(DIRECTORY framework/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/duet
   FILES_MATCHING PATTERN *.h PATTERN *.cuh
-  PATTERN compare EXCLUDE PATTERN net/table.h EXCLUDE PATTERN net/json_file.h EXCLUDE PATTERN train/profile.h EXCLUDE
-  PATTERN train/profiler.h EXCLUDE PATTERN train/trace.h EXCLUDE PATTERN train/run_folder.h EXCLUDE
-  PATTERN train/training_run.h EXCLUDE PATTERN train/class_report.h EXCLUDE
-  PATTERN train/goal.h EXCLUDE PATTERN train/training_events.h EXCLUDE)
+  PATTERN compare EXCLUDE PATTERN lab EXCLUDE PATTERN net/table.h EXCLUDE PATTERN net/json_file.h EXCLUDE PATTERN train/step/profile.h EXCLUDE
+  PATTERN train/step/profiler.h EXCLUDE PATTERN train/step/trace.h EXCLUDE PATTERN train/run/run_folder.h EXCLUDE
+  PATTERN train/run/training_run.h EXCLUDE PATTERN train/evaluate/class_report.h EXCLUDE
+  PATTERN train/run/goal.h EXCLUDE PATTERN train/run/training_events.h EXCLUDE)
 
 if(TARGET duet_recorder)
   install(TARGETS duet_recorder LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/duet)  # of `trainer explain`

@@ -61,7 +61,7 @@ set(report_parts
 set(report_files ${report_parts})
 list(FILTER report_files EXCLUDE REGEX "^k[A-Za-z]+$")
 add_custom_command(OUTPUT ${report_source}
-  COMMAND ${CMAKE_COMMAND} -D OUTPUT=${report_source} -D HEADER=compare/report_parts.h
+  COMMAND ${CMAKE_COMMAND} -D OUTPUT=${report_source} -D HEADER=compare/report/report_parts.h
     -D "PARTS=${report_parts}" -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
   DEPENDS ${report_files} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
   COMMENT "Embedding the report" VERBATIM)

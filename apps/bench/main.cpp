@@ -2,8 +2,8 @@
 #include <iostream>
 
 #include "common/application.h"
-#include "compare/bench.h"
-#include "compare/suites.h"
+#include "lab/bench.h"
+#include "lab/suites.h"
 #include "core/config.h"
 #include "core/error.h"
 #include "core/program.h"

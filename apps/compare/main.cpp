@@ -2,7 +2,7 @@
 #include "compare/compare.h"
 
 #include "common/application.h"
-#include "compare/problem_words.h"
+#include "compare/results/problem_words.h"
 #include "core/config.h"
 #include "core/error.h"
 #include "train/version.h"

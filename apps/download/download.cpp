@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "remote_file.h"
-#include "train/run_lock.h"
+#include "train/run/run_lock.h"
 
 namespace duet {
 namespace {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "data/dataset.h"
+#include "data/set/dataset.h"
 
 namespace duet {
 

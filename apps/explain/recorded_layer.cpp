@@ -5,7 +5,7 @@
 
 #include "device/tuning_cache.h"
 #include "layers/bound_op.h"
-#include "measure/layer_data.h"
+#include "measure/check/layer_data.h"
 #include "selection.h"
 
 namespace duet {

@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "device/stopwatch.h"
 #include "download.h"
-#include "train/progress.h"
+#include "train/run/progress.h"
 
 void fetch_dataset(const std::string& name, const std::string& data,
                    const std::vector<std::string>& mirrors) {

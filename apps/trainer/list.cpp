@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "commands.h"
-#include "data/dataset.h"
+#include "data/set/dataset.h"
 #include "layers/layers.h"
 #include "net/expand.h"
 #include "net/table.h"

@@ -4,16 +4,16 @@
 #include <filesystem>
 #include <map>
 
-#include "compare/running_graph.h"
+#include "compare/measure/running_graph.h"
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "core/running.h"
 #include "device/stopwatch.h"
-#include "measure/measure_pass.h"
+#include "measure/time/measure_pass.h"
 #include "net/choose.h"
 #include "net/table.h"
 #include "net/yaml.h"
-#include "train/config_changes.h"
+#include "train/run/config_changes.h"
 
 namespace duet {
 namespace {

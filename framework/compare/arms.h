@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "compare/arms_options.h"
-#include "measure/timing.h"
+#include "measure/time/timing.h"
 #include "train/setup.h"
-#include "train/training.h"
+#include "train/step/training.h"
 
 namespace duet {
 

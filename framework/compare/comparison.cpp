@@ -8,15 +8,15 @@
 #include <optional>
 #include <utility>
 
-#include "compare/layers_comparison.h"
-#include "compare/measuring_child.h"
-#include "compare/outputs.h"
-#include "compare/records.h"
-#include "compare/results_json.h"
-#include "compare/schedule.h"
-#include "compare/summary.h"
-#include "compare/throughput_comparison.h"
-#include "compare/training_comparison.h"
+#include "compare/measure/layers_comparison.h"
+#include "compare/measure/measuring_child.h"
+#include "compare/results/outputs.h"
+#include "compare/results/records.h"
+#include "compare/results/results_json.h"
+#include "compare/measure/schedule.h"
+#include "compare/tables/summary.h"
+#include "compare/measure/throughput_comparison.h"
+#include "compare/measure/training_comparison.h"
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "core/program.h"
@@ -27,7 +27,7 @@
 #include "device/host_load.h"
 #include "device/stopwatch.h"
 #include "net/table.h"
-#include "train/evaluate.h"
+#include "train/evaluate/evaluate.h"
 
 namespace duet {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "compare/compare.h"
-#include "compare/results.h"
+#include "compare/results/results.h"
 
 namespace duet {
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "compare/distinct.h"
+#include "compare/tables/distinct.h"
 #include "core/config.h"
 #include "layers/split_products.h"
 

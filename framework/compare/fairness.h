@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compare/results.h"
+#include "compare/results/results.h"
 
 namespace duet {
 

@@ -121,6 +121,10 @@ class Layer {
   const std::vector<TensorDesc>& inputs() const { return inputs_; }
   const std::vector<TensorDesc>& outputs() const { return outputs_; }
   const std::vector<ParameterSpec>& parameters() const { return parameters_; }
+  /// True if it has parameters, or would with other keys.
+  virtual bool may_have_parameters() const { return !parameters_.empty(); }
+  /// True if it draws random masks (device/philox.h).
+  virtual bool draws_masks() const { return false; }
   /// The problem in one line: "n=64 c=64 h=13 w=13 k=128 r=3 s=3 ...".
   virtual std::string problem_text() const = 0;
   /// Two times the multiply-adds of the sums of products that define `pass`; 0 where there are

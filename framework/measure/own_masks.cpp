@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "device/step_graph.h"
-#include "measure/agreement.h"
+#include "measure/check/agreement.h"
 
 namespace duet {
 namespace {

@@ -2,7 +2,7 @@
 // layers without parameters whose y is x, element by element, times 0 or a scale.
 #pragma once
 
-#include "measure/examine.h"
+#include "measure/examine/examine.h"
 
 namespace duet {
 

@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "core/error.h"
-#include "measure/environment.h"
-#include "measure/measure_pass.h"
+#include "measure/time/environment.h"
+#include "measure/time/measure_pass.h"
 #include "net/auto_trial.h"
 #include "net/spec.h"
 #include "user_kernels/user_kernels.h"

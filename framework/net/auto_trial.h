@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "measure/examine.h"
+#include "measure/examine/examine.h"
 #include "net/resolve.h"
 
 namespace duet {
@@ -19,7 +19,7 @@ class AutoTrial {
   AutoTrial(const Layer& layer, const std::vector<Pass>& passes, const LayerSituation& situation,
             Context& context);
 
-  /// Finds the fastest candidate that is right (measure/examine.h) on each of `passes`, timed over
+  /// Finds the fastest candidate that is right (measure/examine/examine.h) on each of `passes`, timed over
   /// all of them. Fills in `microseconds` of all that were timed, `fault` of those that are wrong,
   /// and `far_slower` of those that were not worth an exact time. Candidates that are slower than
   /// the fastest that is right are not checked. REQUIRES: they run on the context's device and

@@ -7,8 +7,8 @@
 #include "core/error.h"
 #include "device/range.h"
 #include "layers/objective.h"
-#include "measure/guarded_buffer.h"
-#include "measure/layer_data.h"
+#include "measure/check/guarded_buffer.h"
+#include "measure/check/layer_data.h"
 
 namespace duet {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "layers/add/add.h"
 #include "layers/layers.h"
-#include "measure/layer_data.h"
+#include "measure/check/layer_data.h"
 #include "net/choose.h"
 #include "net/fuse.h"
 

@@ -422,7 +422,7 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
   spec.train.epochs = train.integer("epochs", 5);
   spec.train.log_every = train.integer("log_every", 100);
   // Keys that are not given are not written either: checkpoints from before there were any agree.
-  // Which metrics there are depends on the layers (train/metrics.h).
+  // Which metrics there are depends on the layers (train/evaluate/metrics.h).
   if (train.raw("best")) spec.train.best = train.text("best");
   if (train.raw("goal")) spec.train.goal = read_goal(train);
   if (train.raw("init_from")) spec.train.init_from = train.text("init_from");

@@ -67,7 +67,7 @@ struct TrainSpec {
     double value = 0.0;
   };
   std::optional<Goal> goal;
-  std::string init_from;  // a checkpoint to begin with (train/initial_weights.h)
+  std::string init_from;  // a checkpoint to begin with (train/checkpoint/initial_weights.h)
   std::vector<std::string> init_skip;
   /// A training ends when `metric` has not improved by more than min_delta for `patience` epochs.
   struct EarlyStopping {
@@ -81,7 +81,7 @@ struct TrainSpec {
 /// (LayerSpec::features).
 struct FeaturesSpec {
   std::string name;
-  std::string weights;  // the file of its weights (train/features_weights.h)
+  std::string weights;  // the file of its weights (train/checkpoint/features_weights.h)
   Mark mark;            // of that
 };
 

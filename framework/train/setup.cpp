@@ -13,7 +13,7 @@
 #include "net/expand.h"
 #include "net/table.h"
 #include "net/yaml.h"
-#include "train/metrics.h"
+#include "train/evaluate/metrics.h"
 
 namespace duet {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/config.h"
-#include "data/dataset.h"
+#include "data/set/dataset.h"
 #include "net/fold.h"
 #include "net/plan.h"
 #include "net/resolve.h"

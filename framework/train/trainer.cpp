@@ -12,12 +12,12 @@
 #include "net/choose.h"
 #include "net/drawing.h"
 #include "net/table.h"
-#include "train/evaluate.h"
-#include "train/features_weights.h"
-#include "train/initial_weights.h"
-#include "train/profiler.h"
-#include "train/run_folder.h"
-#include "train/training_run.h"
+#include "train/evaluate/evaluate.h"
+#include "train/checkpoint/features_weights.h"
+#include "train/checkpoint/initial_weights.h"
+#include "train/step/profiler.h"
+#include "train/run/run_folder.h"
+#include "train/run/training_run.h"
 
 namespace duet {
 namespace {

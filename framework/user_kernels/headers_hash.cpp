@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/number_text.h"
-#include "data/fingerprint.h"
+#include "data/set/fingerprint.h"
 
 namespace duet {
 namespace {

@@ -8,7 +8,7 @@
 #include "core/input_file.h"
 #include "core/number_text.h"
 #include "core/write_file.h"
-#include "data/fingerprint.h"
+#include "data/set/fingerprint.h"
 #include "device/tuning_cache.h"
 
 namespace duet {

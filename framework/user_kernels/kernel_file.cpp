@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "core/input_file.h"
 #include "core/number_text.h"
-#include "data/fingerprint.h"
+#include "data/set/fingerprint.h"
 #include "layers/layers.h"
 
 namespace duet {

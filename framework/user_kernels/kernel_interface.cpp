@@ -177,11 +177,6 @@ class Passes {
     }
   }
 
-  // Layers with a key that leaves parameters out have null pointers then, and so one signature.
-  bool has_parameters() const {
-    const std::string text = layer_.problem_text();
-    return text.find("bias=") != std::string::npos || text.find("affine=") != std::string::npos;
-  }
   KernelTensor parameter(const std::string& name, const std::string& of, List list,
                          bool written) const {
     const auto& parameters = layer_.parameters();
@@ -191,8 +186,9 @@ class Passes {
     if (found != parameters.end()) tensor.index = static_cast<size_t>(found - parameters.begin());
     return tensor;
   }
+  // Layers with a key that leaves parameters out have null pointers then, and so one signature.
   void add_parameters(std::vector<KernelTensor>* all, bool updates) const {
-    if (!has_parameters()) return;
+    if (!layer_.may_have_parameters()) return;
     all->push_back(parameter("w", "weight", &LayerTensors::w, false));
     all->push_back(parameter("b", "bias", &LayerTensors::w, false));
     for (const ParameterSpec& each : layer_.parameters()) {
@@ -201,7 +197,7 @@ class Passes {
     }
   }
   void add_parameter_gradients(std::vector<KernelTensor>* all) const {
-    if (!has_parameters()) return;
+    if (!layer_.may_have_parameters()) return;
     all->push_back(parameter("dw", "weight", &LayerTensors::dw, true));
     all->push_back(parameter("db", "bias", &LayerTensors::dw, true));
   }
@@ -212,7 +208,7 @@ class Passes {
 }  // namespace
 
 std::optional<std::string> no_kernel_interface(const Layer& layer) {
-  if (layer.type().find("dropout") != std::string_view::npos) {
+  if (layer.draws_masks()) {
     return "draws random masks, which kernels of a file cannot";
   }
   const DType dtype = layer.inputs()[0].dtype;

@@ -8,7 +8,7 @@
 
 #include <iostream>
 
-#include "compare/bench.h"
+#include "lab/bench.h"
 #include "compare/compare.h"
 
 namespace nb = nanobind;

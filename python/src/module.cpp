@@ -16,7 +16,7 @@
 #include "measurements.h"
 #include "prepared_layer.h"
 #include "torch_calls.h"
-#include "train/safetensors.h"
+#include "train/checkpoint/safetensors.h"
 #include "train/version.h"
 #include "user_kernels/user_kernels.h"
 

@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
-#include "compare/report.h"
+#include "compare/report/report.h"
 #include "compare/results_fixture.h"
 #include "core/error.h"
 #include "device/device.h"

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <thread>
 
-#include "compare/report_page.h"
+#include "compare/report/report_page.h"
 #include "core/error.h"
 #include "support/trainer_process.h"
 

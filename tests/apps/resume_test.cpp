@@ -8,8 +8,8 @@
 #include "core/error.h"
 #include "net/yaml.h"
 #include "support/trainer_process.h"
-#include "train/config_changes.h"
-#include "train/run_folder.h"
+#include "train/run/config_changes.h"
+#include "train/run/run_folder.h"
 
 namespace duet {
 namespace {

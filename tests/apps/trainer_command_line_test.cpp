@@ -6,7 +6,7 @@
 #include <set>
 
 #include "core/error.h"
-#include "data/dataset.h"
+#include "data/set/dataset.h"
 #include "device/device.h"
 #include "layers/layers.h"
 #include "net/expand.h"

@@ -80,7 +80,7 @@ TEST(TrainerDescribe, ImplementationsSayWhatTheirFilesSay) {
   for (const json& file : naive["files"]) {
     const std::string name = file["file"], text = file["text"];
     EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(DUET_SOURCE_DIR) / name)) << name;
-    if (name != "framework/layers/conv2d/conv2d_custom_naive.cu") continue;
+    if (name != "framework/layers/conv2d/ladder/conv2d_custom_naive.cu") continue;
     conv2d = true;
     EXPECT_TRUE(text.starts_with("conv2d custom_naive: the definition")) << text;
     EXPECT_TRUE(has(text, "Mapping:", "Traffic:", "Limits:"));

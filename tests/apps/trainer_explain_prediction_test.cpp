@@ -4,12 +4,12 @@
 #include <limits>
 
 #include "core/error.h"
-#include "data/image_file.h"
-#include "data/pictures.h"
+#include "data/format/image_file.h"
+#include "data/set/pictures.h"
 #include "device/device.h"
 #include "support/trainer_process.h"
-#include "train/explain_prediction.h"
-#include "train/safetensors.h"
+#include "train/evaluate/explain_prediction.h"
+#include "train/checkpoint/safetensors.h"
 
 namespace duet {
 namespace {

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "data/image_file.h"
+#include "data/format/image_file.h"
 #include "support/trainer_process.h"
-#include "train/safetensors.h"
+#include "train/checkpoint/safetensors.h"
 
 namespace duet {
 namespace {

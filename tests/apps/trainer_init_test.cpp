@@ -3,7 +3,7 @@
 
 #include "core/error.h"
 #include "support/trainer_process.h"
-#include "train/safetensors.h"
+#include "train/checkpoint/safetensors.h"
 
 namespace duet {
 namespace {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "compare/report_page.h"
+#include "compare/report/report_page.h"
 #include "core/error.h"
-#include "data/image_file.h"
+#include "data/format/image_file.h"
 #include "support/trainer_process.h"
 
 namespace duet {

@@ -5,10 +5,10 @@
 #include <limits>
 
 #include "core/error.h"
-#include "data/image_file.h"
+#include "data/format/image_file.h"
 #include "device/device.h"
 #include "support/trainer_process.h"
-#include "train/safetensors.h"
+#include "train/checkpoint/safetensors.h"
 
 namespace duet {
 namespace {

@@ -1,7 +1,7 @@
 // Pages of a training, made from its folder.
 #include <gtest/gtest.h>
 
-#include "compare/report_page.h"
+#include "compare/report/report_page.h"
 #include "core/error.h"
 #include "support/trainer_process.h"
 

@@ -10,7 +10,7 @@
 #include "net/spec.h"
 #include "net/yaml.h"
 #include "support/trainer_process.h"
-#include "train/config_changes.h"
+#include "train/run/config_changes.h"
 #include "user_kernels/kernel_file.h"
 
 namespace duet {

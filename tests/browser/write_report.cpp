@@ -7,11 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "compare/report.h"
+#include "compare/report/report.h"
 #include "compare/results_fixture.h"
-#include "compare/results_json.h"
+#include "compare/results/results_json.h"
 #include "compare/run_fixture.h"
-#include "compare/run_report.h"
+#include "compare/report/run_report.h"
 
 namespace {
 

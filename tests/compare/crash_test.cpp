@@ -12,8 +12,8 @@
 #include <sstream>
 #include <thread>
 
-#include "compare/bench.h"
-#include "compare/outputs.h"
+#include "lab/bench.h"
+#include "compare/results/outputs.h"
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "layers/activation/activation.h"

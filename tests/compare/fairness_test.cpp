@@ -5,9 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "compare/markdown.h"
-#include "compare/results_json.h"
-#include "compare/summary.h"
+#include "compare/tables/markdown.h"
+#include "compare/results/results_json.h"
+#include "compare/tables/summary.h"
 #include "support/text.h"
 
 namespace duet {

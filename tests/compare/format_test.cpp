@@ -1,4 +1,4 @@
-#include "compare/format.h"
+#include "compare/tables/format.h"
 
 #include <gtest/gtest.h>
 

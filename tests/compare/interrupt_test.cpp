@@ -9,12 +9,12 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "compare/in_network.h"
-#include "compare/step_times.h"
-#include "compare/training_comparison.h"
+#include "compare/measure/in_network.h"
+#include "compare/measure/step_times.h"
+#include "compare/measure/training_comparison.h"
 #include "core/error.h"
-#include "measure/ceilings.h"
-#include "measure/measure_pass.h"
+#include "measure/time/ceilings.h"
+#include "measure/time/measure_pass.h"
 #include "net/auto_trial.h"
 #include "support/case_rig.h"
 #include "support/layer_case.h"

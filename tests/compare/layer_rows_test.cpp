@@ -1,5 +1,5 @@
 // The numbers of a row, from times that were made up.
-#include "compare/layer_rows.h"
+#include "compare/results/layer_rows.h"
 
 #include <gtest/gtest.h>
 

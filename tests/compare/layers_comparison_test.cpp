@@ -1,5 +1,5 @@
 // The section "layers": rows, sums and, above all, that no cheat goes through it.
-#include "compare/layers_comparison.h"
+#include "compare/measure/layers_comparison.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "compare/results_json.h"
-#include "compare/summary.h"
+#include "compare/results/results_json.h"
+#include "compare/tables/summary.h"
 #include "core/running.h"
 #include "support/doubles.h"
 #include "support/network_doubles.h"

@@ -1,14 +1,14 @@
-#include "compare/markdown.h"
+#include "compare/tables/markdown.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
 
-#include "compare/marked_text.h"
-#include "compare/result_table.h"
+#include "compare/tables/marked_text.h"
+#include "compare/tables/result_table.h"
 #include "compare/results_fixture.h"
-#include "compare/results_json.h"
+#include "compare/results/results_json.h"
 #include "core/error.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"

@@ -1,10 +1,10 @@
 // Layers in the running network on a GPU: nothing is found in sound ones, and what layers
 // share is.
-#include "compare/network_check.h"
+#include "compare/measure/network_check.h"
 
 #include <gtest/gtest.h>
 
-#include "compare/step_times.h"
+#include "compare/measure/step_times.h"
 #include "support/gpu_test.h"
 #include "support/network_doubles.h"
 #include "support/temporary_folder.h"

@@ -1,9 +1,9 @@
 // Layers in the running network, at every batch, in training and in evaluation mode.
-#include "compare/network_check.h"
+#include "compare/measure/network_check.h"
 
 #include <gtest/gtest.h>
 
-#include "compare/step_times.h"
+#include "compare/measure/step_times.h"
 #include "support/network_doubles.h"
 #include "support/small_comparison.h"
 #include "support/text.h"

@@ -1,4 +1,4 @@
-#include "compare/problem.h"
+#include "compare/results/problem.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "compare/report.h"
+#include "compare/report/report.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <regex>
 #include <sstream>
 
-#include "compare/report_parts.h"
+#include "compare/report/report_parts.h"
 #include "compare/results_fixture.h"
-#include "compare/results_json.h"
+#include "compare/results/results_json.h"
 #include "core/error.h"
 #include "core/xml_text.h"
 #include "support/text.h"

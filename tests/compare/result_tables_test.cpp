@@ -1,4 +1,4 @@
-#include "compare/result_tables.h"
+#include "compare/tables/result_tables.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "compare/results_fixture.h"
-#include "compare/results_json.h"
+#include "compare/results/results_json.h"
 #include "support/text.h"
 
 namespace duet {

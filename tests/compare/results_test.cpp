@@ -1,5 +1,5 @@
 // What results say in their first lines, on a console, and what --fail-on makes of them.
-#include "compare/results_json.h"
+#include "compare/results/results_json.h"
 
 #include <gtest/gtest.h>
 
@@ -8,13 +8,13 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "compare/markdown.h"
-#include "compare/records.h"
+#include "compare/tables/markdown.h"
+#include "compare/results/records.h"
 #include "compare/results_fixture.h"
-#include "compare/summary.h"
-#include "compare/tables.h"
+#include "compare/tables/summary.h"
+#include "compare/tables/tables.h"
 #include "core/error.h"
-#include "measure/environment.h"
+#include "measure/time/environment.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"
 #include "test_paths.h"

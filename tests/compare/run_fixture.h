@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "compare/run_record.h"
+#include "compare/results/run_record.h"
 #include "support/temporary_folder.h"
 
 namespace duet {

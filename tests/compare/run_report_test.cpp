@@ -1,10 +1,10 @@
-#include "compare/run_report.h"
+#include "compare/report/run_report.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "compare/report_page.h"
+#include "compare/report/report_page.h"
 #include "compare/run_fixture.h"
 #include "support/text.h"
 

@@ -1,5 +1,5 @@
 // What --quick leaves out, and the time that is left.
-#include "compare/schedule.h"
+#include "compare/measure/schedule.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
-#include "compare/step_chart.h"
+#include "compare/report/step_chart.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <regex>
 
-#include "compare/format.h"
+#include "compare/tables/format.h"
 #include "compare/results_fixture.h"
-#include "compare/results_json.h"
+#include "compare/results/results_json.h"
 #include "core/error.h"
 #include "core/input_file.h"
 #include "core/xml_text.h"

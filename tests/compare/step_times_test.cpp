@@ -1,4 +1,4 @@
-#include "compare/step_times.h"
+#include "compare/measure/step_times.h"
 
 #include <gtest/gtest.h>
 

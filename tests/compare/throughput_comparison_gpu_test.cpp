@@ -1,7 +1,7 @@
 // One network in several arms: their times must be the same, whatever ran before.
 #include <gtest/gtest.h>
 
-#include "compare/throughput_comparison.h"
+#include "compare/measure/throughput_comparison.h"
 #include "support/gpu_test.h"
 #include "test_paths.h"
 

@@ -1,12 +1,12 @@
 // Speed by batch size, and rows that cannot be measured.
-#include "compare/throughput_comparison.h"
+#include "compare/measure/throughput_comparison.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "compare/results_json.h"
-#include "compare/summary.h"
+#include "compare/results/results_json.h"
+#include "compare/tables/summary.h"
 #include "support/network_doubles.h"
 #include "support/small_comparison.h"
 #include "support/text.h"

@@ -1,14 +1,14 @@
 // Arms in training: what must be the same is, what differs is told.
-#include "compare/training_comparison.h"
+#include "compare/measure/training_comparison.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "compare/records.h"
-#include "compare/results_json.h"
-#include "compare/summary.h"
+#include "compare/results/records.h"
+#include "compare/results/results_json.h"
+#include "compare/tables/summary.h"
 #include "support/small_comparison.h"
 #include "support/text.h"
 

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "compare/format.h"
+#include "compare/tables/format.h"
 #include "core/config.h"
 #include "layers/layer_cases.h"
 #include "net/table.h"

@@ -1,6 +1,6 @@
 // Augmented batches on the CPU: against images made step by step in plain arrays from what was
 // drawn; how draws are spread; and keys that do not fit. batches_gpu_test.cpp compares the GPU's.
-#include "data/augment.h"
+#include "data/batch/augment.h"
 
 #include <gtest/gtest.h>
 
@@ -10,10 +10,10 @@
 
 #include "core/error.h"
 #include "core/labels.h"
-#include "data/augment_pixels.h"
-#include "data/batches.h"
-#include "data/mixup.h"
-#include "data/order.h"
+#include "data/batch/augment_pixels.h"
+#include "data/batch/batches.h"
+#include "data/batch/mixup.h"
+#include "data/batch/order.h"
 #include "net/yaml.h"
 #include "support/small_split.h"
 #include "support/text.h"

@@ -1,6 +1,6 @@
 // The threads that fill batches ahead: every part once, in places that are free, and an end in every
 // state.
-#include "data/batch_filler.h"
+#include "data/batch/batch_filler.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/labels.h"
-#include "data/batches.h"
+#include "data/batch/batches.h"
 #include "device/device.h"
 #include "device/step_graph.h"
 #include "support/gpu_test.h"

@@ -1,6 +1,6 @@
 // Batches on the CPU: which sample each row gets, the values' bits, both layouts, the end of a
 // split.
-#include "data/batches.h"
+#include "data/batch/batches.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include "core/bfloat16.h"
 #include "core/error.h"
 #include "core/labels.h"
-#include "data/order.h"
+#include "data/batch/order.h"
 #include "support/small_split.h"
 #include "support/text.h"
 

@@ -1,5 +1,5 @@
 // CIFAR's binary files: right ones, and every way in which they can be wrong.
-#include "data/cifar.h"
+#include "data/format/cifar.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // csv: what is read of a table, and where it is wrong.
-#include "data/csv.h"
+#include "data/format/csv.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "core/error.h"
-#include "data/fingerprint.h"
+#include "data/set/fingerprint.h"
 #include "support/load_data.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"

@@ -1,6 +1,6 @@
 // Data sets: where their folders are found, every way an IDX or gzip file can be wrong, and what
 // the generated images are like.
-#include "data/dataset.h"
+#include "data/set/dataset.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-#include "data/idx.h"
+#include "data/format/idx.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"
 

@@ -1,6 +1,6 @@
 // PNG and JPEG files of data/pictures, which Pillow wrote, against what Pillow reads from them; and
 // files that are no pictures, or not whole.
-#include "data/image_file.h"
+#include "data/format/image_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

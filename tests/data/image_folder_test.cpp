@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "core/error.h"
-#include "data/fingerprint.h"
+#include "data/set/fingerprint.h"
 #include "support/load_data.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"

@@ -5,10 +5,10 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "data/batches.h"
-#include "data/degrade.h"
-#include "data/image_file.h"
-#include "data/resample.h"
+#include "data/batch/batches.h"
+#include "data/set/degrade.h"
+#include "data/format/image_file.h"
+#include "data/format/resample.h"
 #include "support/load_data.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"

@@ -1,6 +1,6 @@
 // Pictures as images of a data set: against what Pillow makes of them (tests/pillow), and what
 // cannot be used.
-#include "data/image_set.h"
+#include "data/set/image_set.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
-#include "data/exif.h"
-#include "data/image_file.h"
+#include "data/format/exif.h"
+#include "data/format/image_file.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"
 #include "test_paths.h"

@@ -1,6 +1,6 @@
 // Grey, luma and colours of pictures, against what Pillow (12, and 11 for checksums.json) and scikit-image
 // make of the same bytes.
-#include "data/image.h"
+#include "data/format/image.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>

@@ -1,6 +1,6 @@
 // The order of samples: a bijection for every count, another one for every epoch and seed, and as
 // uniform as a fair shuffle where that can be counted.
-#include "data/order.h"
+#include "data/batch/order.h"
 
 #include <gtest/gtest.h>
 

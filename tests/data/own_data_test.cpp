@@ -6,8 +6,8 @@
 #include <set>
 
 #include "core/error.h"
-#include "data/fingerprint.h"
-#include "data/validation_split.h"
+#include "data/set/fingerprint.h"
+#include "data/set/validation_split.h"
 #include "support/load_data.h"
 #include "support/small_split.h"
 #include "support/temporary_folder.h"

@@ -1,10 +1,10 @@
 // Files that a user names, as images of a network's size and channels.
-#include "data/pictures.h"
+#include "data/set/pictures.h"
 
 #include <gtest/gtest.h>
 
-#include "data/image_file.h"
-#include "data/image_set.h"
+#include "data/format/image_file.h"
+#include "data/set/image_set.h"
 #include "support/small_split.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"

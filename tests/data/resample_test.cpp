@@ -1,6 +1,6 @@
 // Resized images, against what Pillow 11.3.0 makes of the same bytes (tests/pillow/make_checksums.py);
 // and sizes that are refused.
-#include "data/resample.h"
+#include "data/format/resample.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>

@@ -1,5 +1,5 @@
 // Tiny-ImageNet's text files, as annotations and as words.
-#include "data/annotations.h"
+#include "data/format/annotations.h"
 
 #include <cstdlib>
 

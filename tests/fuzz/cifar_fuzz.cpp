@@ -1,6 +1,6 @@
 // CIFAR's binary files. The first letter says how the rest is to be read: t, as CIFAR-10; f and c, as
 // CIFAR-100 with fine and coarse labels; z, as CIFAR-10 out of a gzip file; n, as names of classes.
-#include "data/cifar.h"
+#include "data/format/cifar.h"
 
 #include <cstdlib>
 

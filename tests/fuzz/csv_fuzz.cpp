@@ -2,7 +2,7 @@
 // leaving out what is wrong; z, with one, out of a gzip file; t, with one, of which a column is a
 // target and none a label; f, the features of such a table alone, by their names, and g by their
 // places.
-#include "data/csv.h"
+#include "data/format/csv.h"
 
 #include <cmath>
 #include <cstdlib>

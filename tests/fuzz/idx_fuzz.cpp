@@ -1,6 +1,6 @@
 // IDX files. The first letter says how the rest is to be read: i, images; l, labels; z, images out
 // of a gzip file; p, images that are packed here, in two members.
-#include "data/idx.h"
+#include "data/format/idx.h"
 
 #include <zlib.h>
 

@@ -2,7 +2,7 @@
 #include <cstdlib>
 
 #include "core/error.h"
-#include "data/image_file.h"
+#include "data/format/image_file.h"
 #include "fuzz/fuzz_target.h"
 
 DUET_FUZZ_TARGET(picture) {

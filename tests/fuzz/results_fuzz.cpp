@@ -1,10 +1,10 @@
 // Results of compare: what --from reads, with the summary, and everything that is made of it.
-#include "compare/results_json.h"
+#include "compare/results/results_json.h"
 
-#include "compare/markdown.h"
-#include "compare/report.h"
-#include "compare/summary.h"
-#include "compare/tables.h"
+#include "compare/tables/markdown.h"
+#include "compare/report/report.h"
+#include "compare/tables/summary.h"
+#include "compare/tables/tables.h"
 #include "core/error.h"
 #include "fuzz/fuzz_target.h"
 #include "fuzz/input_path.h"

@@ -1,6 +1,6 @@
 // safetensors files. The first letter says what follows: r, the file; j, its header, a zero byte
 // and the data; the length of the header is put before it here.
-#include "train/safetensors.h"
+#include "train/checkpoint/safetensors.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -2,7 +2,7 @@
 // shape.
 #include <string>
 
-#include "compare/problem.h"
+#include "compare/results/problem.h"
 #include "core/error.h"
 #include "fuzz/fuzz_target.h"
 

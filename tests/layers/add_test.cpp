@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
-#include "measure/layer_rig.h"
+#include "measure/check/layer_rig.h"
 #include "support/layer_case.h"
 
 namespace duet {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "measure/agreement.h"
+#include "measure/check/agreement.h"
 #include "support/layer_driver.h"
 #include "support/text.h"
 

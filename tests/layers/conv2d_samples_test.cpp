@@ -1,4 +1,4 @@
-#include "layers/conv2d/conv2d_samples.h"
+#include "layers/conv2d/cudnn/conv2d_samples.h"
 
 #include <gtest/gtest.h>
 

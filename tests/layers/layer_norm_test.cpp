@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "measure/agreement.h"
+#include "measure/check/agreement.h"
 #include "support/case_rig.h"
 #include "support/text.h"
 

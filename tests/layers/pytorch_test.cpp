@@ -9,7 +9,7 @@
 #include <set>
 
 #include "layers/layers.h"
-#include "measure/check_set.h"
+#include "measure/check/check_set.h"
 #include "support/case_rig.h"
 #include "test_paths.h"
 

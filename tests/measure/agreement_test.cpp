@@ -1,5 +1,5 @@
 // The check has checks: every way in which a result can be wrong must fail it.
-#include "measure/agreement.h"
+#include "measure/check/agreement.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "device/stopwatch.h"
-#include "measure/timing.h"
+#include "measure/time/timing.h"
 #include "support/busy_core.h"
 
 namespace duet {

@@ -6,8 +6,8 @@
 #include "device/attribute.h"
 #include "device/cache_flush.h"
 #include "device/step_graph.h"
-#include "measure/ceilings.h"
-#include "measure/timing.h"
+#include "measure/time/ceilings.h"
+#include "measure/time/timing.h"
 #include "support/gpu_test.h"
 
 namespace duet {

@@ -1,11 +1,11 @@
-#include "measure/ceilings.h"
+#include "measure/time/ceilings.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "layers/layers.h"
-#include "measure/measure_pass.h"
+#include "measure/time/measure_pass.h"
 #include "support/layer_case.h"
 
 namespace duet {

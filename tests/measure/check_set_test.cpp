@@ -1,9 +1,9 @@
-#include "measure/check_set.h"
+#include "measure/check/check_set.h"
 
 #include <gtest/gtest.h>
 
-#include "measure/examine.h"
-#include "measure/examine_checks.h"
+#include "measure/examine/examine.h"
+#include "measure/examine/examine_checks.h"
 #include "support/case_rig.h"
 #include "support/layer_case.h"
 

@@ -1,13 +1,13 @@
 // The GPU's sums are the CPU's, but for the order in which they are added.
-#include "measure/comparison_sums.h"
+#include "measure/check/comparison_sums.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "measure/check_set.h"
-#include "measure/compare_memory.h"
-#include "measure/guarded_buffer.h"
+#include "measure/check/check_set.h"
+#include "measure/check/compare_memory.h"
+#include "measure/check/guarded_buffer.h"
 #include "support/case_rig.h"
 #include "support/comparison_cases.h"
 #include "support/gpu_test.h"

@@ -1,8 +1,8 @@
-#include "measure/comparison_sums.h"
+#include "measure/check/comparison_sums.h"
 
 #include <gtest/gtest.h>
 
-#include "measure/guarded_buffer.h"
+#include "measure/check/guarded_buffer.h"
 #include "support/comparison_cases.h"
 
 namespace duet {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "layers/layers.h"
-#include "measure/measure_pass.h"
+#include "measure/time/measure_pass.h"
 #include "support/case_rig.h"
 #include "support/examine_cases.h"
 #include "support/gpu_test.h"

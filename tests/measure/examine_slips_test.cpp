@@ -11,7 +11,7 @@
 #include "layers/linear/linear.h"
 #include "layers/pool2d/pool2d.h"
 #include "layers/softmax/softmax.h"
-#include "measure/examine_checks.h"
+#include "measure/examine/examine_checks.h"
 #include "support/slip.h"
 #include "support/text.h"
 

@@ -11,8 +11,8 @@
 #include "core/openmp.h"
 #include "layers/linear/linear.h"
 #include "layers/softmax/softmax.h"
-#include "measure/changing_calls.h"
-#include "measure/measure_pass.h"
+#include "measure/examine/changing_calls.h"
+#include "measure/time/measure_pass.h"
 #include "support/slip.h"
 #include "support/text.h"
 

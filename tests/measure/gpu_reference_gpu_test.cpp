@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "layers/layer_cases.h"
-#include "measure/agreement.h"
+#include "measure/check/agreement.h"
 #include "support/gpu_test.h"
 
 namespace duet {

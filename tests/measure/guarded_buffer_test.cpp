@@ -1,4 +1,4 @@
-#include "measure/guarded_buffer.h"
+#include "measure/check/guarded_buffer.h"
 
 #include <gtest/gtest.h>
 

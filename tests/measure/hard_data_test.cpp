@@ -1,4 +1,4 @@
-#include "measure/hard_data.h"
+#include "measure/examine/hard_data.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include "core/storage.h"
 #include "layers/activation/activation.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy.h"
-#include "measure/examine.h"
+#include "measure/examine/examine.h"
 #include "support/case_rig.h"
 #include "support/double_base.h"
 

@@ -7,12 +7,12 @@
 #include <cstdio>
 #include <sstream>
 
-#include "compare/bench.h"
+#include "lab/bench.h"
 #include "compare/compare.h"
 #include "core/error.h"
 #include "core/running.h"
 #include "layers/activation/activation.h"
-#include "measure/measure_pass.h"
+#include "measure/time/measure_pass.h"
 #include "support/case_rig.h"
 #include "support/death_test_file.h"
 #include "support/double_base.h"

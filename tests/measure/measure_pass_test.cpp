@@ -1,4 +1,4 @@
-#include "measure/measure_pass.h"
+#include "measure/time/measure_pass.h"
 
 #include <gtest/gtest.h>
 

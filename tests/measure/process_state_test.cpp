@@ -1,5 +1,5 @@
 // What implementations leave behind is found, undone and named.
-#include "measure/process_state.h"
+#include "measure/examine/process_state.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -20,8 +20,8 @@
 #include "core/openmp.h"
 #include "core/parallel.h"
 #include "layers/activation/activation.h"
-#include "measure/examine.h"
-#include "measure/measure_pass.h"
+#include "measure/examine/examine.h"
+#include "measure/time/measure_pass.h"
 #include "support/case_rig.h"
 #include "support/double_base.h"
 #include "support/text.h"

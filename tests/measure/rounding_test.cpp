@@ -8,7 +8,7 @@
 #include <cmath>
 #include <random>
 
-#include "measure/agreement.h"
+#include "measure/check/agreement.h"
 #include "support/layer_case.h"
 
 namespace duet {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "device/step_graph.h"
-#include "measure/timing.h"
+#include "measure/time/timing.h"
 #include "support/case_rig.h"
 #include "support/gpu_test.h"
 

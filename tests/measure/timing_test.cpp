@@ -1,6 +1,6 @@
 // Verdicts that can be trusted, shown with a clock of our own: a machine that is noisy, drifts and
 // is interrupted, and arms whose true speeds are known.
-#include "measure/timing.h"
+#include "measure/time/timing.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "measure/wrong_elements.h"
+#include "measure/examine/wrong_elements.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <functional>
 
-#include "measure/classify.h"
+#include "measure/check/classify.h"
 #include "support/text.h"
 
 namespace duet {

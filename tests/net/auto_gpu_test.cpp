@@ -9,7 +9,7 @@
 #include "support/gpu_test.h"
 #include "support/network.h"
 #include "support/training_cases.h"
-#include "train/training.h"
+#include "train/step/training.h"
 
 namespace duet {
 namespace {

@@ -7,7 +7,7 @@
 #include "support/network.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"
-#include "train/config_changes.h"
+#include "train/run/config_changes.h"
 #include "train/setup.h"
 
 namespace duet {

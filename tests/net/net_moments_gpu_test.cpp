@@ -4,7 +4,7 @@
 #include "device/gpu.h"
 #include "support/gpu_test.h"
 #include "support/network.h"
-#include "train/training.h"
+#include "train/step/training.h"
 
 namespace duet {
 namespace {

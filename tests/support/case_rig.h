@@ -1,7 +1,7 @@
 // A layer rig for a case of the tests.
 #pragma once
 
-#include "measure/layer_rig.h"
+#include "measure/check/layer_rig.h"
 #include "support/layer_case.h"
 
 namespace duet {

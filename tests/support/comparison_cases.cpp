@@ -5,7 +5,7 @@
 #include <random>
 
 #include "core/storage.h"
-#include "measure/comparison_sums.h"
+#include "measure/check/comparison_sums.h"
 
 namespace duet {
 namespace {

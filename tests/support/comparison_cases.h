@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "measure/agreement.h"
+#include "measure/check/agreement.h"
 
 namespace duet {
 

@@ -6,7 +6,7 @@
 
 #include "layers/conv2d/conv2d.h"
 #include "layers/linear/linear.h"
-#include "measure/examine.h"
+#include "measure/examine/examine.h"
 #include "support/double_base.h"
 
 namespace duet {

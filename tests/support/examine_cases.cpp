@@ -6,7 +6,7 @@
 #include <list>
 
 #include "layers/layer_cases.h"
-#include "measure/measure_pass.h"
+#include "measure/time/measure_pass.h"
 #include "support/case_rig.h"
 #include "support/doubles.h"
 

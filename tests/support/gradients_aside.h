@@ -6,7 +6,7 @@
 #include <string>
 
 #include "device/side_stream.h"
-#include "measure/guarded_buffer.h"
+#include "measure/check/guarded_buffer.h"
 #include "support/network.h"
 
 namespace duet {

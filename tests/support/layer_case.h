@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "measure/layer_data.h"
+#include "measure/check/layer_data.h"
 
 namespace duet {
 

@@ -7,7 +7,7 @@
 
 #include "layers/layer_cases.h"
 #include "layers/layers.h"
-#include "measure/agreement.h"
+#include "measure/check/agreement.h"
 #include "support/test_summary.h"
 
 namespace duet {

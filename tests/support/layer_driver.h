@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "measure/examine.h"
+#include "measure/examine/examine.h"
 #include "support/case_rig.h"
 
 namespace duet {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "data/dataset.h"
+#include "data/set/dataset.h"
 
 namespace duet {
 

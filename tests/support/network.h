@@ -11,7 +11,7 @@
 #include "net/spec.h"
 #include "net/yaml.h"
 #include "train/setup.h"
-#include "train/training.h"
+#include "train/step/training.h"
 
 namespace duet {
 

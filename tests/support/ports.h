@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "measure/guarded_buffer.h"
+#include "measure/check/guarded_buffer.h"
 #include "support/case_rig.h"
 
 namespace duet {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "measure/examine.h"
+#include "measure/examine/examine.h"
 #include "support/case_rig.h"
 #include "support/double_base.h"
 

@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "data/dataset.h"
+#include "data/set/dataset.h"
 #include "device/device.h"
 
 namespace duet {

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "device/device.h"
-#include "train/safetensors.h"
+#include "train/checkpoint/safetensors.h"
 
 namespace duet {
 

@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "measure/guarded_buffer.h"
+#include "measure/check/guarded_buffer.h"
 #include "support/text.h"
-#include "train/checkpoint.h"
-#include "train/trace.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/step/trace.h"
 
 namespace duet {
 

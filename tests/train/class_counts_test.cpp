@@ -1,5 +1,5 @@
 // Metrics by class, counted from outputs and labels, on every device.
-#include "train/class_counts.h"
+#include "train/evaluate/class_counts.h"
 
 #include <gtest/gtest.h>
 

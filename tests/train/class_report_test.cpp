@@ -1,4 +1,4 @@
-#include "train/class_report.h"
+#include "train/evaluate/class_report.h"
 
 #include <gtest/gtest.h>
 

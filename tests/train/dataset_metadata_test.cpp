@@ -1,5 +1,5 @@
 // What a checkpoint says of its inputs and classes, and texts that say it wrongly.
-#include "train/dataset_metadata.h"
+#include "train/checkpoint/dataset_metadata.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The bytes of event files. What TensorBoard reads in them: tests/tensorboard/.
-#include "train/event_file.h"
+#include "train/run/event_file.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Grad-CAM of a network trained here: what it is made of, against differences of the class's output.
-#include "train/explain_prediction.h"
+#include "train/evaluate/explain_prediction.h"
 
 #include <gtest/gtest.h>
 

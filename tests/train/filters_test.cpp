@@ -1,4 +1,4 @@
-#include "train/filters.h"
+#include "train/evaluate/filters.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "train/heat_map.h"
+#include "train/evaluate/heat_map.h"
 
 #include <gtest/gtest.h>
 

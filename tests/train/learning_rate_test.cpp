@@ -11,7 +11,7 @@
 #include "support/text.h"
 #include "support/training_cases.h"
 #include "test_paths.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/setup.h"
 
 namespace duet {

@@ -1,5 +1,5 @@
 // The sum of the class weights of a batch's rows, on every device.
-#include "train/loss_weight.h"
+#include "train/step/loss_weight.h"
 
 #include <gtest/gtest.h>
 

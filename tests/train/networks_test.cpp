@@ -10,9 +10,9 @@
 #include "net/yaml.h"
 #include "support/temporary_folder.h"
 #include "test_paths.h"
-#include "train/checkpoint.h"
-#include "train/predictor.h"
-#include "train/safetensors.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/evaluate/predictor.h"
+#include "train/checkpoint/safetensors.h"
 #include "train/setup.h"
 
 namespace duet {

@@ -4,7 +4,7 @@
 #include "support/gpu_test.h"
 #include "support/network.h"
 #include "support/training_cases.h"
-#include "train/predictor.h"
+#include "train/evaluate/predictor.h"
 
 namespace duet {
 namespace {

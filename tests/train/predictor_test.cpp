@@ -1,5 +1,5 @@
 // What a network makes of images without labels.
-#include "train/predictor.h"
+#include "train/evaluate/predictor.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // safetensors: the exact bytes, every way a file can be wrong, and writes that fail half-way.
-#include "train/safetensors.h"
+#include "train/checkpoint/safetensors.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -1,6 +1,6 @@
 // Training on the CPU: it learns, resumes to the same bits, stops when the loss is not finite, and
 // keeps its checkpoints whole.
-#include "train/training.h"
+#include "train/step/training.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "support/network.h"
 #include "support/text.h"
 #include "support/training_cases.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 namespace duet {
 namespace {

@@ -8,7 +8,7 @@
 #include "support/network.h"
 #include "support/text.h"
 #include "support/training_cases.h"
-#include "train/predictor.h"
+#include "train/evaluate/predictor.h"
 
 namespace duet {
 namespace {

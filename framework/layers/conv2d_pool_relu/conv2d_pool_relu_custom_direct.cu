@@ -12,8 +12,8 @@
 //           203.6.
 #include <optional>
 
-#include "layers/conv2d/direct_convolution.cuh"
-#include "layers/conv2d/direct_mma_filter.cuh"
+#include "layers/conv2d/small_channels/direct_convolution.cuh"
+#include "layers/conv2d/small_channels/direct_mma_filter.cuh"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
 
 namespace duet {

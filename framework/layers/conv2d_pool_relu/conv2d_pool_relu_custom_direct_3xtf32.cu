@@ -6,8 +6,8 @@
 //           infinities become NaN, as they have no two parts; compute capability 8.0, backward_filter Hopper, 64 filters and images whose dy fits in shared memory.
 // Measured: H200, Nx1x28x28 -> 64, 3x3, at N = 64 and 1024: forward 7.4 us and 32.2 (custom_direct 4.3 and 35.1),
 //           backward_filter 6.6 and 39.1 (7.9 and 47.9).
-#include "layers/conv2d/direct_convolution.cuh"
-#include "layers/conv2d/direct_mma_filter.cuh"
+#include "layers/conv2d/small_channels/direct_convolution.cuh"
+#include "layers/conv2d/small_channels/direct_mma_filter.cuh"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
 
 namespace duet {

@@ -9,7 +9,7 @@
 //           backward_filter 38, backward_data 113-158: unpooling while gathering costs more than
 //           it saves (custom_winograd: 22, 34, 24).
 #include "kernels/fma_tile.cuh"
-#include "layers/conv2d/strided_product.cuh"
+#include "layers/conv2d/small_channels/strided_product.cuh"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
 #include "layers/conv2d_pool_relu/window_product.cuh"
 

@@ -4,7 +4,7 @@
 // Traffic:  as conv2d custom_mma, but y is the pooled one plus half a byte of argmax an element.
 //           Backward unpools dy while it stages it.
 // Limits:   those of conv2d custom_mma; pooling 2x2 with stride 2, no pool padding.
-#include "layers/conv2d/mma_convolution.cuh"
+#include "layers/conv2d/mma/mma_convolution.cuh"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
 #include "layers/conv2d_pool_relu/window_product.cuh"
 

@@ -9,8 +9,8 @@
 #include <optional>
 #include <set>
 
-#include "layers/conv2d/halo_convolution.cuh"
-#include "layers/conv2d/wgmma_convolution.cuh"
+#include "layers/conv2d/wgmma/halo_convolution.cuh"
+#include "layers/conv2d/wgmma/wgmma_convolution.cuh"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_wgmma_windows.h"
 

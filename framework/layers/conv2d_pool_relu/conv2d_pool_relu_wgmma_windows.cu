@@ -2,7 +2,7 @@
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_wgmma_windows.h"
 
 #include "kernels/wgmma_windows.cuh"
-#include "layers/conv2d/mma_staging.cuh"
+#include "layers/conv2d/wgmma/mma_staging.cuh"
 
 namespace duet {
 namespace {

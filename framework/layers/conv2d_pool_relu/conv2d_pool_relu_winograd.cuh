@@ -1,7 +1,7 @@
 // conv2d_pool_relu by F(2x2, 3x3), for custom_winograd and custom_winograd_3xtf32.
 #pragma once
 
-#include "layers/conv2d/winograd_products.cuh"
+#include "layers/conv2d/winograd/winograd_products.cuh"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
 
 namespace duet {

@@ -4,7 +4,7 @@
 
 #include "kernels/product.cuh"
 #include "kernels/product_epilogues.cuh"
-#include "layers/conv2d/conv2d_gathers.cuh"
+#include "layers/conv2d/ladder/conv2d_gathers.cuh"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
 
 namespace duet {

@@ -44,6 +44,7 @@ class DropoutLayer : public LayerOf<DropoutLayer, DropoutProblem> {
   explicit DropoutLayer(ConfigReader& reader)
       : LayerOf("dropout", dropout_impls()), p_(read_dropout_share(reader)) {}
 
+  bool draws_masks() const override { return true; }
   bool change_option(size_t number) override {
     p_ = p_ < 0.5f ? p_ + 0.25f : p_ / 2;
     return number == 0;

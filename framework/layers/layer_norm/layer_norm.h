@@ -33,6 +33,7 @@ class LayerNormLayer : public LayerOf<LayerNormLayer, LayerNormProblem> {
  public:
   explicit LayerNormLayer(ConfigReader& reader);
 
+  bool may_have_parameters() const override { return true; }
   bool change_option(size_t number) override {
     if (number == 0) eps_ *= 100;  // less of it would not show
     if (number == 1) affine_ = !affine_;

@@ -27,6 +27,7 @@ class SoftmaxDropoutLayer : public LayerOf<SoftmaxDropoutLayer, SoftmaxDropoutPr
   explicit SoftmaxDropoutLayer(ConfigReader& reader)
       : LayerOf("softmax_dropout", softmax_dropout_impls()), p_(read_dropout_share(reader)) {}
 
+  bool draws_masks() const override { return true; }
   bool change_option(size_t number) override {
     p_ = p_ < 0.5f ? p_ + 0.25f : p_ / 2;
     return number == 0;

@@ -1,0 +1,8 @@
+// conv2d custom_mma of 1x1 filters in bf16; see pointwise_product.cuh.
+#include "layers/conv2d/mma/pointwise_product.cuh"
+
+namespace duet {
+
+template class PointwiseConvolution<bfloat16, false>;
+
+}  // namespace duet
