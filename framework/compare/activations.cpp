@@ -7,7 +7,7 @@ namespace duet {
 Activations take_activations(Training& training) {
   const Device device = training.context().device();
   Activations all;
-  for (const Operation& operation : training.passes()) {
+  for (const Operation& operation : training.program()) {
     if (operation.kind == Operation::Kind::kGather) operation.queue();
     if (operation.kind != Operation::Kind::kLayer) continue;
     const Net::Call& call = *operation.call;

@@ -8,7 +8,6 @@
 #include "compare/distinct.h"
 #include "core/config.h"
 #include "layers/split_products.h"
-#include "layers/updates_weight.h"
 
 namespace duet {
 
@@ -167,23 +166,6 @@ void tell_parts(const Results& results, std::vector<std::string>* lines) {
   }
 }
 
-// Which rows have a part of the update in them.
-void tell_updates(const Results& results, std::vector<std::string>* lines) {
-  for (const ArmRecord& arm : results.arms) {
-    Distinct layers;
-    for (const NetworkLayer& layer : arm.network) {
-      for (const NetworkPass& pass : layer.passes) {
-        if (pass.detail.find(kUpdatesWeight) != std::string::npos) layers.add(layer.name);
-      }
-    }
-    if (layers.texts().empty()) continue;
-    lines->push_back(arm.name + " updates the weight of " + both(layers.texts()) +
-                     " in the kernel of its gradient: in the network backward_filter has that in "
-                     "its time, and the "
-                     "row 'update' has not; 'fuse_update' asked for it");
-  }
-}
-
 }  // namespace
 
 std::vector<std::string> fairness_lines(const Results& results) {
@@ -191,7 +173,6 @@ std::vector<std::string> fairness_lines(const Results& results) {
   tell_blocks(results, &lines);
   tell_interfaces(results, &lines);
   tell_parts(results, &lines);
-  tell_updates(results, &lines);
   return lines;
 }
 

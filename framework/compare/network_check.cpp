@@ -304,7 +304,7 @@ class NetworkCheck {
     const uint64_t step = training_.state().step;
     std::map<const Net::Node*, std::unique_ptr<SeenLayer>> layers;
     TensorWatch watch(net_);
-    for (const Operation& operation : training_.passes()) {
+    for (const Operation& operation : training_.program()) {
       InterruptGuard::check();
       if (operation.kind == Operation::Kind::kGather) {
         operation.queue();

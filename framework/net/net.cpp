@@ -78,9 +78,6 @@ void Net::make_implementations(const std::vector<ResolvedLayer>& layers) {
       node.steps.push_back(
           {choice.pass, choice.id, choice.shared, runs_here, implementation,
            resolved.name + " " + std::string(to_string(choice.pass)) + " " + choice.id});
-      if (choice.pass != Pass::kBackwardFilter || !runs_here) continue;
-      auto* const updates = dynamic_cast<UpdatesWeight*>(implementation);
-      if (updates && updates->can_update()) node.updates = updates;
     }
     nodes_.push_back(std::move(node));
   }
@@ -281,29 +278,16 @@ void Net::list_calls() {
   }
 }
 
-void Net::run(const Call& call, const uint64_t* number, bool training) {
-  run(call, number, training, nullptr);
-}
-
-void Net::run(const Call& call, const uint64_t* number, const WeightUpdate& update) {
-  run(call, number, true, &update);
-}
-
-void Net::run_pass(const Call& call, const Run& run, bool trains, const WeightUpdate* update) {
+void Net::run_pass(const Call& call, const Run& run, bool trains) {
   const Node& node = *call.node;
   const LayerTensors& t = node.tensors;
-  const bool filter = call.step->pass == Pass::kBackwardFilter;
   if (aside_) wait_for_readers(call);
-  // Of such a layer's passes backward_data is the first, where there is one.
-  if (update && filter != bool(t.dx[0])) node.updates->begin_backward(run, t);
   AsideScope scope(may_run_aside(call) ? aside_ : nullptr, run, workspace_aside_.data(),
                    workspace_aside_bytes_);
   // What keeps no state hands nothing from backward_filter to backward_data.
   const bool whole = call.step->implementation->state_bytes() == 0;
   if (takes_prepared(call)) {
     node.inference->backward_data_of_prepared(run, t, node.prepared);
-  } else if (update && filter) {
-    node.updates->backward_filter_with_update(aside(run), t, *update);
   } else if (call.step->shares && trains) {
     call.step->shares->run_sharing(call.step->pass, run, t, node.staged,
                                    node.leaves ? node.moments : ChannelMoments());
@@ -313,7 +297,7 @@ void Net::run_pass(const Call& call, const Run& run, bool trains, const WeightUp
   if (scope.is_taken()) asides_.push_back({&node, aside_->mark()});
 }
 
-void Net::run(const Call& call, const uint64_t* number, bool training, const WeightUpdate* update) {
+void Net::run(const Call& call, const uint64_t* number, bool training) {
   Node& node = *call.node;
   const Node::Step& step = *call.step;
   const Range range(step.label);
@@ -337,7 +321,7 @@ void Net::run(const Call& call, const uint64_t* number, bool training, const Wei
     } else if (takes_prepared(call) && step.pass == Pass::kForward) {
       node.inference->infer(run, node.tensors, node.prepared);
     } else {
-      run_pass(call, run, trains, update);
+      run_pass(call, run, trains);
     }
     if (ends_forward) queue_objective();
   } catch (const DeviceError& e) {

@@ -14,7 +14,6 @@
 #include "layers/handed_moments.h"
 #include "layers/inference_forward.h"
 #include "layers/staged_tensors.h"
-#include "layers/updates_weight.h"
 #include "net/plan.h"
 #include "net/weights.h"
 
@@ -53,9 +52,6 @@ class Net {
     ChannelMoments moments;
     std::string handed;    // for tables: "moments to bn1"
     StagedTensors staged;  // in training, what passes share
-    /// In training, backward_filter's implementation where it can update the weight.
-    UpdatesWeight* updates = nullptr;
-    std::string updated;  // for tables, of who has it do so: "updates the weight by adam"
 
     /// Implementation::detail(), and what is handed on.
     std::string detail(const Step& step) const;
@@ -89,9 +85,6 @@ class Net {
   /// Whose calls, layers and values calls(), nodes() and their tensors are.
   const NetPlan& plan() const { return plan_; }
   void run(const Call& call, const uint64_t* step, bool training = true);
-  /// The same of a backward pass of a layer with `updates`, whose backward_filter updates the weight in place of leaving its
-  /// gradient: after the layer's backward_data, where that runs.
-  void run(const Call& call, const uint64_t* step, const WeightUpdate& update);
   /// From here on run() may compute gradients of parameters on `aside`, beside the passes that follow:
   /// nothing waits for them but what overwrites what they read, and join_aside(). nullptr: no longer.
   /// The first call takes memory. REQUIRES: kTraining, on a GPU; `aside` follows context().
@@ -175,8 +168,7 @@ class Net {
   void take_unwanted_memory();
   void set_constants();
   bool may_run_aside(const Call& call) const;
-  void run(const Call& call, const uint64_t* step, bool training, const WeightUpdate* update);
-  void run_pass(const Call& call, const Run& run, bool trains, const WeightUpdate* update);
+  void run_pass(const Call& call, const Run& run, bool trains);
   void wait_for_readers(const Call& call);
   void queue_objective();
 

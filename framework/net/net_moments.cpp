@@ -21,7 +21,6 @@ std::string Net::Node::detail(const Step& step) const {
     text += text.empty() || more.empty() ? more : ", " + more;
   };
   if (step.pass == Pass::kForward) add(handed);
-  if (step.pass == Pass::kBackwardFilter) add(updated);
   add(step.left);
   return text;
 }

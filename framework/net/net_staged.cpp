@@ -25,12 +25,13 @@ Net::Node::Step* step_of(Net::Node& node, Pass pass) {
   return found == node.steps.end() ? nullptr : &*found;
 }
 
-/// Of moments, of prepared weights or with an update.
+/// Returns true if a pass takes moments or prepared weights: Net::run() runs it in another way, which
+/// shares nothing.
 bool runs_otherwise(Net::Node& node) {
   const Net::Node::Step* const forward = step_of(node, Pass::kForward);
   const auto* const prepared =
       forward ? dynamic_cast<InferenceForward*>(forward->implementation) : nullptr;
-  return node.takes || node.updates || (prepared && prepared->serves_training());
+  return node.takes || (prepared && prepared->serves_training());
 }
 
 }  // namespace

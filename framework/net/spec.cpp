@@ -21,6 +21,8 @@ std::vector<std::string> all_backend_names() {
   return names;
 }
 
+constexpr std::string_view kFuseUpdate = "fuse_update";  // removed
+
 // Names become parts of paths, of tables and of other names.
 constexpr size_t kLongestName = 100;
 
@@ -395,13 +397,17 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
   spec.graph = reader.flag("graph", true);
   reader.reject("deterministic",
                 "not any more, as it changed nothing: every run repeats bit for bit; delete it");
+  if (const ConfigNode* fuses = root.find(kFuseUpdate); fuses && fuses->scalar == "false") {
+    root.erase(kFuseUpdate);  // the default, in the folders of old runs
+  }
+  reader.reject(kFuseUpdate,
+                "not any more, as it was never faster; delete it: the results are the same bits");
   spec.seed = static_cast<uint64_t>(reader.integer("seed", 1, 0));
   spec.workspace_limit_mib = reader.integer("workspace_limit_mib", 1024, 0, 1 << 20);
   reader.raw("kernels");
   // Not written where they are not given: checkpoints from before there were these keys agree.
   if (reader.raw("graph_steps")) spec.graph_steps = reader.integer("graph_steps", 8, 1, 64);
   if (reader.raw("fold_norms")) spec.fold_norms = reader.flag("fold_norms", false);
-  if (reader.raw("fuse_update")) spec.fuse_update = reader.flag("fuse_update", false);
   if (reader.raw("fp32_in_parts")) spec.fp32_in_parts = reader.flag("fp32_in_parts", true);
 
   reject_misplaced(reader, "");
@@ -448,8 +454,9 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
   return spec;
 }
 
-ConfigNode without_kernel_paths(ConfigNode config) {
+ConfigNode from_checkpoint(ConfigNode config) {
   config.erase("kernels");
+  config.erase(kFuseUpdate);
   erase_kernel_paths(config);
   return config;
 }

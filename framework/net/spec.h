@@ -91,7 +91,6 @@ struct NetSpec {
   Layout layout = Layout::kNCHW;
   Math math = Math::kFP32;
   bool fuse = true;
-  bool fuse_update = false;   // of a weight and its gradient (layers/updates_weight.h)
   bool fp32_in_parts = true;  // layers/split_products.h
   bool fold_norms = false;    // in evaluation and prediction (fold.h)
   bool graph = true;
@@ -110,9 +109,9 @@ struct NetSpec {
 /// configuration: defaults are written into it.
 NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors);
 
-/// A configuration that a checkpoint holds, without the paths of kernels in it: code that runs comes from
-/// where the user says, never from where a checkpoint does.
-ConfigNode without_kernel_paths(ConfigNode config);
+/// Returns the configuration of a checkpoint as read_net_spec() reads it: without a key that has been removed and changed no bit
+/// of a result, and without the paths of kernels, as only the user says where code that runs comes from.
+ConfigNode from_checkpoint(ConfigNode config);
 
 /// Where the network runs: the device of its backend's family; for kAuto the GPU if there is one.
 Device device_of(const NetSpec& spec);

@@ -4,7 +4,6 @@
 
 #include <limits>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,7 +12,6 @@
 #include "core/tensor.h"
 #include "device/context.h"
 #include "optim/advance.h"
-#include "optim/weight_update.h"
 
 namespace duet {
 
@@ -47,13 +45,6 @@ class Update {
   /// Queues one step with the rate and step number in *state (device memory), and advance(). Leaves the
   /// parameters alone if the loss is not finite, so that a bad step cannot spoil them.
   virtual void queue(StepState* state, const StepEnd& end) = 0;
-  /// From here on queue() leaves the parameter at `offset` alone, for who updates it in each step by the result, before
-  /// queue() and with the same `state` and `loss`. Nothing where a parameter's update takes more than its own gradient, where
-  /// there is more to write than the weight, or on the CPU.
-  virtual std::optional<WeightUpdate> hand_over(int64_t /*offset*/, const StepState* /*state*/,
-                                                const float* /*loss*/) {
-    return {};
-  }
   /// Device memory beside the tensors.
   virtual size_t memory_bytes() const = 0;
 };

@@ -21,12 +21,6 @@ class RuleUpdate : public Update {
     update_parameters(context_, rule_, tensors_, options_.extras(), state, end, options_.ticket());
   }
   size_t memory_bytes() const override { return options_.memory_bytes(); }
-  std::optional<WeightUpdate> hand_over(int64_t offset, const StepState* state,
-                                        const float* loss) override {
-    if constexpr (std::is_constructible_v<AnyRule, Rule>)
-      return options_.hand_over(rule_, tensors_, offset, state, loss);
-    return {};
-  }
 
  private:
   Context& context_;

@@ -2,7 +2,6 @@
 #include "optim/update.h"
 
 #include <algorithm>
-#include <numeric>
 #include <vector>
 
 #include "core/parallel.h"
@@ -88,16 +87,15 @@ UpdateOptions::UpdateOptions(Context& context, const OptimizerTensors& tensors,
     : context_(context),
       dw_(tensors.dw),
       clip_norm_(options.clip_norm),
-      decay_biases_(options.decay_biases),
       ticket_(context.device(), sizeof(unsigned)) {
   fill_bytes(ticket_.data(), context.device(), 0, ticket_.bytes());
   const Device device = context.device();
-  if (!decay_biases_ || elsewhere) {
+  if (!options.decay_biases || elsewhere) {
     const int64_t count = (tensors.w.elements() + kKindElements - 1) / kKindElements;
     std::vector<UpdateKind> kinds(static_cast<size_t>(count), UpdateKind::kDecayed);
     for (const ParameterPlace& place : tensors.parameters) {
       UpdateKind kind = UpdateKind::kDecayed;
-      if (!decay_biases_ && place.shape.rank() < 2) kind = UpdateKind::kPlain;
+      if (!options.decay_biases && place.shape.rank() < 2) kind = UpdateKind::kPlain;
       if (elsewhere && elsewhere(place.shape)) kind = UpdateKind::kElsewhere;
       const int64_t end = place.offset + place.shape.elements();
       std::fill(kinds.begin() + place.offset / kKindElements,
@@ -120,38 +118,6 @@ UpdateOptions::UpdateOptions(Context& context, const OptimizerTensors& tensors,
     extras_.ema = tensors.ema.data<float>();
     extras_.ema_share = static_cast<float>(1.0 - options.ema);
   }
-}
-
-void UpdateGaps::add(int64_t at, int64_t length) {
-  int i = count++;
-  for (; i > 0 && first[i - 1] > at; --i) first[i] = first[i - 1], quads[i] = quads[i - 1];
-  first[i] = at, quads[i] = length;
-}
-
-int64_t UpdateGaps::total() const { return std::accumulate(quads, quads + count, int64_t{0}); }
-
-std::optional<WeightUpdate> UpdateOptions::hand_over(const AnyRule& rule,
-                                                     const OptimizerTensors& tensors,
-                                                     int64_t offset, const StepState* state,
-                                                     const float* loss) {
-  const auto place =
-      std::find_if(tensors.parameters.begin(), tensors.parameters.end(),
-                   [&](const ParameterPlace& each) { return each.offset == offset; });
-  if (context_.device() == Device::kCpu || extras_.scale || extras_.ema ||
-      place == tensors.parameters.end() || place->shape.elements() % 4 != 0 ||
-      extras_.gaps.count == UpdateGaps::kMost) {
-    return {};
-  }
-  extras_.gaps.add(offset / 4, place->shape.elements() / 4);
-  WeightUpdate update{.rule = rule,
-                      .decays = decay_biases_ || place->shape.rank() >= 2,
-                      .w = tensors.w.data<float>() + offset,
-                      .state = state,
-                      .loss = loss};
-  for (size_t i = 0; i < tensors.state.size(); ++i) {
-    update.states[i] = tensors.state[i].data<float>() + offset;
-  }
-  return update;
 }
 
 void UpdateOptions::queue() {

@@ -13,31 +13,12 @@ namespace duet {
 enum class UpdateKind : uint8_t { kDecayed, kPlain, kElsewhere };
 inline constexpr int64_t kKindElements = 64;
 
-/// What others have updated, in quads of values: `quads[i]` from `first[i]` on, in their order.
-struct UpdateGaps {
-  static constexpr int kMost = 32;
-
-  int count = 0;
-  int64_t first[kMost], quads[kMost];
-
-  /// REQUIRES: count < kMost, and they do not overlap.
-  void add(int64_t at, int64_t length);
-  /// Of quad i of what is left.
-  DUET_HOST_DEVICE int64_t place(int64_t i) const {
-    for (int gap = 0; gap < count && i >= first[gap]; ++gap) i += quads[gap];
-    return i;
-  }
-  int64_t total() const;
-};
-
 /// Beside the rule; null where it is not asked for, and then it costs nothing.
 struct UpdateExtras {
   const float* scale = nullptr;       // of all gradients, in device memory
   const UpdateKind* kinds = nullptr;  // all kDecayed; those kElsewhere are left alone
   float* ema = nullptr;
   float ema_share = 0.0f;  // of the new weights in the average; the first step takes them alone
-
-  UpdateGaps gaps = {};  // of a GPU
 
   bool any() const { return scale || kinds || ema; }
 };
@@ -60,15 +41,11 @@ class UpdateOptions {
   /// Of update_parameters(): a zero, in the device's memory.
   unsigned* ticket() const { return static_cast<unsigned*>(ticket_.data()); }
   size_t memory_bytes() const { return kinds_.bytes() + clip_.bytes() + ticket_.bytes(); }
-  /// Update::hand_over() of a rule.
-  std::optional<WeightUpdate> hand_over(const AnyRule& rule, const OptimizerTensors& tensors,
-                                        int64_t offset, const StepState* state, const float* loss);
 
  private:
   Context& context_;
   const Tensor dw_;
   const double clip_norm_;
-  const bool decay_biases_;
   Buffer kinds_, clip_, ticket_;
   UpdateExtras extras_;
 };

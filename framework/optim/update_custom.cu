@@ -58,8 +58,7 @@ __global__ void __launch_bounds__(kThreads, kExtras ? 1 : 2)
   };
 #pragma unroll
   for (int j = 0; j < kQuads; ++j) {
-    at[j] = static_cast<unsigned>(
-        extras.gaps.place(blockIdx.x * kPerBlock + j * kUpdaters + threadIdx.x));
+    at[j] = blockIdx.x * kPerBlock + j * kUpdaters + threadIdx.x;
     kind[j] = at[j] < quads ? UpdateKind::kDecayed : UpdateKind::kElsewhere;
     if (at[j] >= quads) continue;
     quad[j].w = w[at[j]];
@@ -170,10 +169,10 @@ struct Launch {
  private:
   template <int kStates, bool kExtras, bool kStreams>
   void run() const {
-    const int64_t quads = t.w.elements() / 4, left = quads - extras.gaps.total();
-    if (left == 0 && !ticket) return;
+    const int64_t quads = t.w.elements() / 4;
+    if (quads == 0 && !ticket) return;
     const auto blocks =
-        static_cast<unsigned>(std::max<int64_t>(1, (left + kPerBlock - 1) / kPerBlock));
+        static_cast<unsigned>(std::max<int64_t>(1, (quads + kPerBlock - 1) / kPerBlock));
     const auto quad = [](const Tensor& tensor) { return tensor.data<float4>(); };
     launch_following({blocks, kThreads, 0, context.stream()},
                      update_kernel<Rule, kStates, kExtras, kStreams>, rule,

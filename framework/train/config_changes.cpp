@@ -110,8 +110,8 @@ ConfigChange::Kind kind_of(const Key& key) {
   const bool implementation =
       is_any_of(key.key.substr(0, key.key.find('.')),
                 {"backend", "layout", "kernels", "sources"}) ||
-      is_any_of(key.text(), {"fuse", "fuse_update", "fold_norms", "fp32_in_parts", "graph",
-                             "graph_steps", "workspace_limit_mib", "data.stream"});
+      is_any_of(key.text(), {"fuse", "fold_norms", "fp32_in_parts", "graph", "graph_steps",
+                             "workspace_limit_mib", "data.stream"});
   return implementation ? ConfigChange::Kind::kImplementation : ConfigChange::Kind::kTraining;
 }
 
@@ -132,7 +132,7 @@ void erase_if(ConfigNode* map, const char* key, const std::string& value) {
 }  // namespace
 
 ConfigNode resolved(ConfigNode config) {
-  config = without_kernel_paths(std::move(config));
+  config = from_checkpoint(std::move(config));
   const ConfigNode* sources = config.find("sources");
   const std::optional<ConfigNode> kept = sources ? std::optional(*sources) : std::nullopt;
   try {

@@ -26,7 +26,7 @@ Trained open_trained(const TrainedOptions& options) {
   }
   const bool own = options.config.empty();
   trained.setup =
-      read_setup(own ? without_kernel_paths(trained.saved->config) : read_yaml_file(options.config),
+      read_setup(own ? from_checkpoint(trained.saved->config) : read_yaml_file(options.config),
                  {.config = own ? file : options.config,
                   .backend = options.backend,
                   .assignments = options.assignments,

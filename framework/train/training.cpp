@@ -1,8 +1,6 @@
 #include "train/training.h"
 
 #include <algorithm>
-#include <stdexcept>
-#include <utility>
 
 #include "core/error.h"
 #include "core/interrupt.h"
@@ -11,9 +9,6 @@
 
 namespace duet {
 namespace {
-
-/// A weight of fewer elements is updated with the other parameters: that takes no time beside the largest.
-constexpr int64_t kFewestUpdatedByLayer = 1 << 16;
 
 /// While it stands, a network runs gradients of parameters on a branch.
 class RunsAside {
@@ -82,73 +77,23 @@ Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers
   }
   update_ = optimizer_->bind(context, optimizer_tensors_);
   set_state({});
-  if (spec.fuse_update) hand_updates_over();
   write_program();
-}
-
-void Training::hand_updates_over() {
-  for (Net::Node& node : net_.nodes()) {
-    if (!node.updates || node.tensors.w[0].elements() < kFewestUpdatedByLayer) continue;
-    const int64_t offset = node.tensors.w[0].data<float>() - optimizer_tensors_.w.data<float>();
-    const auto update =
-        update_->hand_over(offset, device_state(state_), net_.objective().data<float>());
-    if (!update) continue;
-    updates_.emplace(&node, *update);
-    node.updated = std::string(kUpdatesWeight) + std::string(optimizer_->type());
-  }
-}
-
-const WeightUpdate* Training::update_of(const Net::Call& call) const {
-  const auto found = updates_.find(call.node);
-  return found == updates_.end() || call.step->pass == Pass::kForward ? nullptr : &found->second;
-}
-
-Operation Training::operation_of(const Net::Call& call) {
-  const WeightUpdate* const update = update_of(call);
-  if (!update) {
-    return layer_operation(call, [this, &call] {
-      wait_for_prepared(call);
-      net_.run(call, step_number());
-    });
-  }
-  Operation operation = layer_operation(call, [this, &call, update] {
-    wait_for_prepared(call);
-    if (call.step->pass == Pass::kBackwardFilter) weights_.changed();
-    net_.run(call, step_number(), *update);
-  });
-  if (call.step->pass == Pass::kBackwardFilter) {
-    operation.implementation += " + " + std::string(optimizer_->type());
-  }
-  return operation;
 }
 
 void Training::write_program() {
   program_.push_back(
       gather_operation([this] { train_batches_.gather(context_, step_number(), net_.fields()); }));
-  const Net::Call* held = nullptr;  // until the weight has been read
   for (const Net::Call& call : net_.calls()) {
-    const bool filter = call.step->pass == Pass::kBackwardFilter;
-    if (filter && update_of(call) && call.node->tensors.dx[0]) {
-      held = &call;
-      continue;
-    }
-    program_.push_back(operation_of(call));
-    if (held) program_.push_back(operation_of(*std::exchange(held, nullptr)));
+    program_.push_back(layer_operation(call, [this, &call] {
+      wait_for_prepared(call);
+      net_.run(call, step_number());
+    }));
   }
-  if (held) throw std::logic_error("no pass comes behind a held one of " + held->node->name);
   program_.push_back(update_operation(std::string(optimizer_->type()), [this] {
     weights_.changed();
     totals_.queue();
     update_->queue(device_state(state_), totals_.end(schedule_));
   }));
-}
-
-Program Training::passes() {
-  Program passes = {program_.front()};
-  for (const Net::Call& call : net_.calls()) {
-    passes.push_back(layer_operation(call, [this, &call] { net_.run(call, step_number()); }));
-  }
-  return passes;
 }
 
 void Training::wait_for_prepared(const Net::Call& call) {
@@ -162,12 +107,6 @@ void Training::prepare() {
   const Range range("prepare");
   const Tensor buffers = weights_.buffers();  // forward updates them
   const auto before = download(buffers.memory, context_.device(), buffers.bytes());
-  const StepState now = state();
-  if (!updates_.empty()) {
-    StepState halted = now;
-    halted.halted = 1;  // so no layer updates its weight
-    set_state(halted);
-  }
   stage();
   branch_ = std::make_unique<SideStream>(context_);
   const RunsAside aside(net_, branch_.get());
@@ -178,7 +117,6 @@ void Training::prepare() {
   }
   net_.join_aside();
   context_.synchronize();
-  if (!updates_.empty()) set_state(now);
   copy_bytes(buffers.memory, context_.device(), before.data(), Device::kCpu, before.size());
   evaluation_.capture(graph_steps_);
   // The host stages each batch of a stream.
@@ -194,7 +132,7 @@ void Training::prepare() {
 //   for 105.5), as gather and the first convolution take 2 us more beside it (in tf32 4);
 // - that on a branch of its own, and the next batch gathered there too: 74.1 us (tf32 112.3, fp32 107.0). One of the first
 //   kernels behind a fork begins some 6 us late, and that was then the main branch's;
-// - fc1's in the kernel of its gradient (fuse_update): in bf16 93.6 us for 78.7, in tf32 118.6 for 100.5, in fp32 115.6 for
+// - fc1's in the kernel of its gradient: in bf16 93.6 us for 78.7, in tf32 118.6 for 100.5, in fp32 115.6 for
 //   104.3, with a branch in every division; without those, on an H100, in bf16 90 for 75 and in fp32 124 for 117. The update
 //   took 4.2 us for 8.2, and backward_filter 18.8 for 4.1, presumably as a product has few warps to hide the time of
 //   divisions and roots.

@@ -2,7 +2,6 @@
 // computes only; files, logs and signals are trainer.h's.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -78,9 +77,6 @@ class Training {
 
   /// What step() queues, also where it replays a graph.
   const Program& program() const { return program_; }
-  /// Its batch, and every pass of every layer as net().run() has it: for who looks at gradients, which
-  /// program() does not leave where a layer updates its weight by itself.
-  Program passes();
   /// True if step() replays a graph.
   bool has_graph() const { return static_cast<bool>(graphs_); }
 
@@ -100,9 +96,6 @@ class Training {
   Context& context() const { return context_; }
 
  private:
-  void hand_updates_over();
-  const WeightUpdate* update_of(const Net::Call& call) const;
-  Operation operation_of(const Net::Call& call);
   void write_program();
   StepGraph captured(int64_t steps);
   void wait_for_prepared(const Net::Call& call);
@@ -123,8 +116,6 @@ class Training {
   OptimizerTensors optimizer_tensors_;
   Tensor aside_;  // where the weights are while the averaged ones stand in their place
   std::unique_ptr<Update> update_;
-  std::map<const Net::Node*, WeightUpdate>
-      updates_;                           // of weights, by layers in their backward_filter
   std::vector<Buffer> optimizer_memory_;  // of the states, the average and aside_
   Buffer state_;                          // StepState of the training
   uint64_t next_ = 0;                     // the step that step() queues

@@ -472,7 +472,7 @@ TEST_F(UserKernelsApps, TuneKeepsWhatIsFastest) {
 }
 
 TEST(UserKernelPaths, AreNotTakenFromACheckpoint) {
-  const ConfigNode config = without_kernel_paths(
+  const ConfigNode config = from_checkpoint(
       read_yaml("kernels: [a]\nbackend: ./relu_custom_a.cu\nlayers:\n"
                 "  - {name: a, backend: ./relu_custom_a.cu}\n"
                 "  - {name: b, backend: {forward: ./conv2d_custom_a.cu, backward_data: cudnn}}\n"

@@ -55,23 +55,6 @@ TEST(Fairness, TellsWhatIsMultipliedInParts) {
   EXPECT_FALSE(has(lines[0], "fc2"));
 }
 
-TEST(Fairness, TellsWhichLayersUpdateTheirWeight) {
-  const auto by = [](const std::string& detail) {
-    return json{{"pass", "backward_filter"},
-                {"implementation", "custom_mma"},
-                {"calls", json::array()},
-                {"detail", detail}};
-  };
-  const Results results =
-      results_of({{"custom",
-                   {layer("fc1", {by("tile 128x64, updates the weight by adam")}),
-                    layer("fc2", {by("tile 64x64")})}},
-                  {"other", {layer("fc1", {by("tile 128x64")})}}});
-  const std::vector<std::string> lines = fairness_lines(results);
-  ASSERT_EQ(lines.size(), 1u);
-  EXPECT_TRUE(has(lines[0], "custom updates the weight of fc1 in", "fuse_update"));
-}
-
 TEST(Fairness, TellsWhoIsFusedAndWhoCallsHowOften) {
   const Results results = results_of({{"custom", {fused("c1+p1+r1"), fused("c2+p2+r2")}},
                                       {"cudnn", {called("c1+p1+r1"), called("c2+p2+r2")}}});

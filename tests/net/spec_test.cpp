@@ -51,6 +51,16 @@ TEST(Spec, DeterministicIsNoKeyAnyMore) {
   EXPECT_TRUE(has(known, "known keys: name, backend", "fuse, graph, seed"));
 }
 
+TEST(Spec, FuseUpdateIsNoKeyAnyMoreButOldRunsAreRead) {
+  expect_message("", {"test.yaml:2:1", "fuse_update", "never faster", "delete it"},
+                 "backend: cpu\nfuse_update: true\n");
+  EXPECT_EQ(message_of(kTail, "backend: cpu\nfuse_update: false\n"), "");
+  for (const char* value : {"true", "false"}) {
+    const ConfigNode saved = read_yaml("fuse_update: " + std::string(value), "config.yaml");
+    EXPECT_FALSE(from_checkpoint(saved).find("fuse_update"));
+  }
+}
+
 TEST(Spec, AllMistakesAreToldAtOnce) {
   expect_message(
       "  - {type: conv3d}\n  - {type: relu, slop: 1}\n  - {type: conv2d, out_channels: -2, kernel: "
@@ -199,21 +209,6 @@ TEST(Spec, ResolvedConfigurationReadsBackTheSame) {
   const std::string text = write_yaml(root);
   EXPECT_TRUE(has(text, "graph: true"));
   EXPECT_EQ(write_yaml(read_yaml(text, "b.yaml")), text);
-}
-
-TEST(Spec, FusedUpdates) {
-  const auto fused_by = [](const std::string& keys) {
-    ConfigNode root = read_yaml(
-        keys + "backend: cpu\ndata: {dataset: synthetic_images}\nlayers:\n" + kTail, "a.yaml");
-    ConfigErrors errors("a.yaml");
-    const bool fused = read_net_spec(root, errors).fuse_update;
-    errors.raise_if_any();
-    return fused;
-  };
-  EXPECT_FALSE(fused_by(""));
-  EXPECT_FALSE(fused_by("fuse_update: false\n"));
-  EXPECT_TRUE(fused_by("fuse_update: true\n"));
-  EXPECT_THROW(fused_by("fuse_update: 3\n"), ConfigError);
 }
 
 TEST(Spec, StepsInAGraph) {

@@ -8,7 +8,7 @@
 
 #include "device/device.h"
 #include "net/yaml.h"
-#include "optim/update.h"
+#include "optim/optimizer.h"
 #include "support/text.h"
 #include "test_paths.h"
 
@@ -55,9 +55,6 @@ class Trajectory {
     state_.learning_rate = static_cast<float>(optimizer.learning_rate());
   }
 
-  bool hand_over(int64_t offset) {
-    return update_->hand_over(offset, nullptr, nullptr).has_value();
-  }
   /// After a loss that is not finite.
   void restart() { state_.halted = 0; }
   void step(float loss = 1.0f) {
@@ -199,43 +196,6 @@ TEST(Optimizers, DoNothingIfTheLossIsNotFinite) {
       trajectory.restart();
       trajectory.step();
       EXPECT_NE(all_of(trajectory), before) << type->name;
-    }
-  }
-}
-
-TEST(Optimizers, LeaveOutWhatOthersUpdate) {
-  UpdateGaps gaps;
-  gaps.add(100, 20);
-  gaps.add(10, 5);
-  gaps.add(15, 1);
-  gaps.add(0, 2);
-  EXPECT_EQ(gaps.total(), 28);
-  std::vector<int64_t> found, expected;
-  for (int64_t i = 0; i < 150 - gaps.total(); ++i) found.push_back(gaps.place(i));
-  for (int64_t i = 2; i < 150; ++i) {
-    if ((i < 10 || i >= 16) && (i < 100 || i >= 120)) expected.push_back(i);
-  }
-  EXPECT_EQ(found, expected);
-}
-
-TEST(Optimizers, HandAParameterOverOnAGpuOnly) {
-  for (const char* yaml : {"{type: sgd}", "{type: adam}", "{type: adam, ema: 0.9}",
-                           "{type: adam, clip_norm: 1}", "{type: muon}", "{type: rmsprop}"}) {
-    const auto optimizer = read(yaml);
-    for (Device device : devices()) {
-      Trajectory trajectory(*optimizer, json::parse("[[5], [16, 8], [7]]"), device);
-      const bool can = device == Device::kGpu &&
-                       (yaml == std::string("{type: sgd}") || yaml == std::string("{type: adam}"));
-      EXPECT_FALSE(trajectory.hand_over(0)) << "no whole quads";
-      EXPECT_FALSE(trajectory.hand_over(8)) << "no parameter begins there";
-      EXPECT_EQ(trajectory.hand_over(64), can) << yaml;
-      const auto before = all_of(trajectory)[0];
-      trajectory.step();
-      const auto after = all_of(trajectory)[0];
-      for (size_t i : {0, 4, 64, 191, 192, 198}) {
-        const bool is_left = can && i >= 64 && i < 192;
-        EXPECT_EQ(after[i] == before[i], is_left) << yaml << " element " << i;
-      }
     }
   }
 }

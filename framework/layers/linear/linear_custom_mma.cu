@@ -15,55 +15,14 @@
 #include "kernels/matrix_gathers.cuh"
 #include "kernels/mma_tile.cuh"
 #include "kernels/products.cuh"
-#include "kernels/weight_update.cuh"
 #include "layers/inference_forward.h"
 #include "layers/linear/linear_epilogue.cuh"
-#include "layers/updates_weight.h"
 
 namespace duet {
 namespace {
 
-/// dw of rows x cols, which moves the weight at once; db, if wanted, is A's row sums. A tile goes through the operands' memory,
-/// so that lanes run along rows of the weight.
-template <class Tile, class GatherA, class GatherB>
-__global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
-    linear_mma_update_kernel(const __grid_constant__ GatherA a, const __grid_constant__ GatherB b,
-                             int rows, int cols, int depth, float* row_sums,
-                             const __grid_constant__ WeightUpdate update) {
-  wait_for_primary();
-  using Smem = ProductSmem<Tile, GatherA, GatherB>;
-  constexpr int kPitch = Tile::kN + 8, kQuads = Tile::kN / 4, kAtOnce = 4;
-  static_assert(Tile::kM * kPitch <= Smem::kScratchFloats && Tile::kRun == 2);
-  Smem& smem = product_smem<Smem>();
-  __shared__ float block_sums[Tile::kM];
-  const int n0 = blockIdx.x * Tile::kN, m0 = blockIdx.y * Tile::kM, tid = threadIdx.x;
-  const bool sums = n0 == 0 && row_sums != nullptr;
-  float acc[Tile::kThreadM][Tile::kThreadN];
-  compute_product<Tile, true>(a, b, m0, n0, 0, depth, smem, acc, sums ? block_sums : nullptr);
-  if (sums) {
-    for (int row = tid; row < Tile::kM; row += Tile::kThreads)
-      if (m0 + row < rows) row_sums[m0 + row] = block_sums[row];
-  }
-  float* const tile = smem.scratch();
-#pragma unroll
-  for (int i = 0; i < Tile::kThreadM; ++i)
-#pragma unroll
-    for (int j = 0; j < Tile::kThreadN; j += 2)
-      *reinterpret_cast<float2*>(tile + Tile::row(i) * kPitch + Tile::col(j, Tile::thread_x())) = {
-          acc[i][j], acc[i][j + 1]};
-  const auto place = [&](int i) {
-    const int row = m0 + i / kQuads, column = n0 + i % kQuads * 4;
-    return row < rows && column < cols ? (row * cols + column) / 4 : -1;
-  };
-  const auto gradient = [&](int i) {
-    return *reinterpret_cast<const float4*>(tile + i / kQuads * kPitch + i % kQuads * 4);
-  };
-  update_quads<kAtOnce>(update, tid, Tile::kThreads, Tile::kM * kQuads, place, gradient,
-                        [] { __syncthreads(); });
-}
-
 template <class T>
-class LinearCustomMma : public LinearImpl, public InferenceForward, public UpdatesWeight {
+class LinearCustomMma : public LinearImpl, public InferenceForward {
  public:
   using Tiles = MmaTiles<std::conditional_t<std::is_same_v<T, bfloat16>, MmaBf16, MmaTf32>>;
 
@@ -132,28 +91,6 @@ class LinearCustomMma : public LinearImpl, public InferenceForward, public Updat
     };
     problem_.in % kWide == 0 && problem_.out % kWide == 0 ? by(Lanes<kWide, kWide>{})
                                                           : by(Lanes<1, 1>{});
-  }
-
-  /// In tf32: in bf16 others are faster where a weight is large.
-  bool can_update() const override {
-    return std::is_same_v<T, float> && !has_few_rows() && backward_filter_.split.splits == 1 &&
-           problem_.in % kWide == 0 && problem_.out % kWide == 0;
-  }
-  void backward_filter_with_update(const Run& run, const LayerTensors& t,
-                                   const WeightUpdate& update) override {
-    if constexpr (std::is_same_v<T, float>) {
-      using Rows = MatrixByRow<kWide, T>;
-      const Rows dy{{t.dy[0].data<T>()}, problem_.out}, x{{t.x[0].data<T>()}, problem_.in};
-      float* const db = problem_.bias ? t.dw[1].data<float>() : nullptr;
-      const auto launch = [&]<class Tile>(Tile) {
-        launch_product_kernel<ProductSmem<Tile, Rows, Rows>>(
-            linear_mma_update_kernel<Tile, Rows, Rows>,
-            dim3(ceil_div(problem_.in, Tile::kN), ceil_div(problem_.out, Tile::kM)), Tile::kThreads,
-            run.stream(), dy, x, problem_.out, problem_.in, problem_.n, db, update);
-      };
-      backward_filter_.tile == TileSize::kSmall ? launch(typename Tiles::Small{})
-                                                : launch(typename Tiles::Medium{});
-    }
   }
 
  private:

@@ -25,7 +25,6 @@
 #include "layers/inference_forward.h"
 #include "layers/linear/linear_products.h"
 #include "layers/linear/linear_register_tiled.cuh"
-#include "layers/updates_weight.h"
 
 namespace duet {
 namespace {
@@ -116,23 +115,17 @@ struct Variant {
   double rate;  // of the peak that its FMA reach with many warps; see cost()
   size_t shared_bytes;
   void (*kernel)(Product);
-  void (*updating)(Product, WeightUpdate) = nullptr;  // in place of writing C, where it can
 };
 
 template <class T, bool kInnerA, bool kInnerB, int kVector>
 Variant variant(double rate) {
-  Variant made = {.m = T::kM,
-                  .n = T::kN,
-                  .groups = T::kGroups,
-                  .threads = T::kThreads,
-                  .rate = rate,
-                  .shared_bytes = linear::shared_bytes<T, kInnerA, kInnerB, kVector>(),
-                  .kernel = linear::linear_register_tiled_kernel<T, kInnerA, kInnerB, kVector>};
-  // A tile of one group does not pass through shared memory, and one of few rows is no large weight's.
-  if constexpr (!kInnerA && !kInnerB && kVector == 4 && T::kGroups > 1 && T::kM >= 32) {
-    made.updating = linear::linear_register_tiled_update_kernel<T, kVector>;
-  }
-  return made;
+  return {.m = T::kM,
+          .n = T::kN,
+          .groups = T::kGroups,
+          .threads = T::kThreads,
+          .rate = rate,
+          .shared_bytes = linear::shared_bytes<T, kInnerA, kInnerB, kVector>(),
+          .kernel = linear::linear_register_tiled_kernel<T, kInnerA, kInnerB, kVector>};
 }
 
 // Sums of a lane, warps, groups, depth of a slice, stages, blocks a multiprocessor, reading ahead.
@@ -228,9 +221,7 @@ void launch(const Plan& plan, Product p, const Run& run) {
                {overlaps_primary()}, linear::linear_sum_partials_kernel, p, plan.splits);
 }
 
-class LinearCustomRegisterTiled : public linear::ProductImpl,
-                                  public InferenceForward,
-                                  public UpdatesWeight {
+class LinearCustomRegisterTiled : public linear::ProductImpl, public InferenceForward {
  public:
   LinearCustomRegisterTiled(const LinearProblem& problem, Context&) : ProductImpl(problem) {}
 
@@ -248,10 +239,6 @@ class LinearCustomRegisterTiled : public linear::ProductImpl,
                              " MiB of workspace; raise workspace_limit_mib, or take custom_tiled");
     }
     plan(pass) = plan_product(all, linear::product_of(problem_, pass), limit - wide_bytes());
-    const Variant& chosen = plan(pass).variant;
-    if (!chosen.updating) return;
-    DUET_CUDA(cudaFuncSetAttribute(chosen.updating, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                   static_cast<int>(chosen.shared_bytes)));
   }
 
   size_t workspace_bytes(Pass pass) const override {
@@ -294,22 +281,6 @@ class LinearCustomRegisterTiled : public linear::ProductImpl,
     }
     const Tensor wide_x = widened(run, x, 0), wide_dy = widened(run, dy, wide_size(x.desc));
     ProductImpl::backward_filter(product_run(run), wide_x, wide_dy, dw, db);
-  }
-
-  bool can_update() const override {
-    const Plan& chosen = plan(Pass::kBackwardFilter);
-    return !is_by_rows(Pass::kBackwardFilter) && chosen.variant.updating && chosen.splits == 1;
-  }
-  void backward_filter_with_update(const Run& run, const LayerTensors& t,
-                                   const WeightUpdate& update) override {
-    const Tensor x = widened(run, t.x[0], 0), dy = widened(run, t.dy[0], wide_size(t.x[0].desc));
-    const Plan& chosen = plan(Pass::kBackwardFilter);
-    Product p = linear::product_of(problem_, Pass::kBackwardFilter);
-    p.a = dy.data<float>(), p.b = x.data<float>(), p.k_range = chosen.k_range;
-    p.row_sums = problem_.bias ? t.dw[1].data<float>() : nullptr;
-    const dim3 grid(blocks_of(p.n, chosen.variant.n), blocks_of(p.m, chosen.variant.m));
-    launch_following({grid, chosen.variant.threads, chosen.variant.shared_bytes, run.stream()},
-                     chosen.variant.updating, p, update);
   }
 
  private:

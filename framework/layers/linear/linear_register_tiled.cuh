@@ -19,7 +19,6 @@
 #include <cstdint>
 
 #include "device/launch.h"
-#include "kernels/weight_update.cuh"
 #include "layers/activation/activation.h"
 
 namespace duet::linear {
@@ -192,41 +191,27 @@ __device__ inline void store_row_sum(const Product& p, int row, float sum) {
   (p.partials ? target(p) + int64_t{p.m} * p.n : p.row_sums)[row] = sum;
 }
 
-/// The sum of four floats of the tiles that the groups left in shared memory, in their order.
+/// Adds the tiles that the groups left in shared memory, in their order, and writes the sum.
 template <class T>
-__device__ float4 staged_sum(const float* staged, int offset) {
-  float4 sum = *reinterpret_cast<const float4*>(staged + offset);
+__device__ void store_staged(const Product& p, const float* staged, int row0, int column0,
+                             bool row_sums) {
+  const auto sum_at = [&](int offset) {  // of the four floats there
+    float4 sum = *reinterpret_cast<const float4*>(staged + offset);
 #pragma unroll
-  for (int group = 1; group < T::kGroups; ++group) {
-    sum = sum + *reinterpret_cast<const float4*>(staged + group * T::kM * T::kPitch + offset);
-  }
-  return sum;
-}
-
-/// Writes these sums.
-template <class T>
-__device__ void store_staged(const Product& p, const float* staged, int row0, int column0) {
+    for (int group = 1; group < T::kGroups; ++group) {
+      sum = sum + *reinterpret_cast<const float4*>(staged + group * T::kM * T::kPitch + offset);
+    }
+    return sum;
+  };
   constexpr int kPerRow = T::kN / 4;
   for (int i = threadIdx.x; i < T::kM * kPerRow; i += T::kThreads) {
     const int row = i / kPerRow, column = i % kPerRow * 4;
-    store4(p, row0 + row, column0 + column, staged_sum<T>(staged, row * T::kPitch + column));
+    store4(p, row0 + row, column0 + column, sum_at(row * T::kPitch + column));
   }
-}
-
-/// Moves a weight by them, and waits for all threads first. REQUIRES: p.n is a multiple of 4.
-template <class T>
-__device__ void update_staged(const Product& p, const float* staged, int row0, int column0,
-                              const WeightUpdate& update) {
-  constexpr int kPerRow = T::kN / 4, kAtOnce = 4;
-  const auto place = [&](int i) {
-    const int row = row0 + i / kPerRow, column = column0 + i % kPerRow * 4;
-    return row < p.m && column < p.n ? int((int64_t{row} * p.n + column) / 4) : -1;
-  };
-  const auto gradient = [&](int i) {
-    return staged_sum<T>(staged, i / kPerRow * T::kPitch + i % kPerRow * 4);
-  };
-  update_quads<kAtOnce>(update, threadIdx.x, T::kThreads, T::kM * kPerRow, place, gradient,
-                        [] { __syncthreads(); });
+  if (!row_sums) return;
+  for (int row = threadIdx.x; row < T::kM; row += T::kThreads) {
+    store_row_sum(p, row0 + row, sum_at(row * T::kPitch + T::kN).x);
+  }
 }
 
 /// Waits for the threads of one group.
@@ -250,10 +235,12 @@ constexpr size_t shared_bytes() {
   return sizeof(float) * (kRings > kStaged ? kRings : kStaged);
 }
 
-/// What a block does. kVector: floats a copy to shared memory takes; 4 needs every line of A and B to start on 16 bytes.
-/// Update: nothing, or the WeightUpdate of what C would be the gradient of.
-template <class T, bool kInnerA, bool kInnerB, int kVector, class... Update>
-__device__ __forceinline__ void compute_register_tile(const Product& p, const Update&... update) {
+/// Grid: (n / kN, m / kM, ranges of k), rounded up. kVector: floats a copy to shared memory takes;
+/// 4 needs every line of A and B to start on 16 bytes.
+template <class T, bool kInnerA, bool kInnerB, int kVector>
+__global__ void __launch_bounds__(T::kThreads, T::kBlocksPerSm)
+    linear_register_tiled_kernel(const Product p) {
+  wait_for_primary();
   using A = Operand<T, T::kM, kInnerA, kVector>;
   using B = Operand<T, T::kN, kInnerB, kVector>;
   extern __shared__ __align__(16) float shared[];
@@ -354,7 +341,6 @@ __device__ __forceinline__ void compute_register_tile(const Product& p, const Up
 
   if (p.partials) let_secondary_start();  // linear_sum_partials may line up
   const bool writes_row_sums = row_sums && warp_n == 0 && lane_n == 0;
-  static_assert(T::kGroups > 1 || sizeof...(Update) == 0);
   if constexpr (T::kGroups == 1) {
 #pragma unroll
     for (int i = 0; i < T::kLaneM; ++i) {
@@ -378,35 +364,9 @@ __device__ __forceinline__ void compute_register_tile(const Product& p, const Up
       }
       if (writes_row_sums) staged[row(i) * T::kPitch + T::kN] = a_sums[i];
     }
-    if constexpr (sizeof...(Update) > 0) {
-      update_staged<T>(p, shared, row0, column0, update...);
-    } else {
-      __syncthreads();
-      store_staged<T>(p, shared, row0, column0);
-    }
-    if constexpr (!kInnerA) {
-      for (int i = threadIdx.x; row_sums && i < T::kM; i += T::kThreads) {
-        store_row_sum(p, row0 + i, staged_sum<T>(shared, i * T::kPitch + T::kN).x);
-      }
-    }
+    __syncthreads();
+    store_staged<T>(p, shared, row0, column0, row_sums);
   }
-}
-
-/// Grid: (n / kN, m / kM, ranges of k), rounded up.
-template <class T, bool kInnerA, bool kInnerB, int kVector>
-__global__ void __launch_bounds__(T::kThreads, T::kBlocksPerSm)
-    linear_register_tiled_kernel(const Product p) {
-  wait_for_primary();
-  compute_register_tile<T, kInnerA, kInnerB, kVector>(p);
-}
-
-/// Moves the weight by C, which is not written. REQUIRES: one range of k, and p.n is a multiple of 4.
-template <class T, int kVector>
-__global__ void __launch_bounds__(T::kThreads, T::kBlocksPerSm)
-    linear_register_tiled_update_kernel(const Product p,
-                                        const __grid_constant__ WeightUpdate update) {
-  wait_for_primary();
-  compute_register_tile<T, false, false, kVector>(p, update);
 }
 
 /// The second kernel of a split product: adds the partial results in the order of k.

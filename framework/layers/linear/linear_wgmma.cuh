@@ -4,55 +4,15 @@
 
 #include "core/arena.h"
 #include "kernels/convert.h"
-#include "kernels/weight_update.cuh"
 #include "kernels/wgmma_product.cuh"
 #include "layers/inference_forward.h"
 #include "layers/linear/linear_epilogue.cuh"
-#include "layers/updates_weight.h"
 
 namespace duet {
 
-/// A result of wgmma_product_kernel: dw of `columns` that moves the weight at once. The tile goes through the operands' memory,
-/// so that a warp reads and writes whole lines of the weight and its states.
-struct WgmmaUpdate {
-  static constexpr bool kTakesStages = true;
-  WeightUpdate update;
-  int columns;
-  float* row_sums;
-  const float* bias = nullptr;
-  size_t stride = 0;
-
-  template <class Tile, class A>
-  __device__ __forceinline__ void store(const float (&d)[Tile::kN / 2], const A& a,
-                                        const typename A::Start& start, const WgmmaPlace& place,
-                                        const WgmmaTileMemory<Tile>& memory) const {
-    constexpr int kPitch = Tile::kN + 8, kQuads = Tile::kN / 4;
-    constexpr int kAtOnce = Tile::kN < 256 ? 4 : 2;  // without spilling
-    static_assert(sizeof(float) * kPitch <= Tile::kStages * (1 + Tile::kN / Tile::kM) * kRowBytes);
-    float* const tile = reinterpret_cast<float*>(memory.tile);
-#pragma unroll
-    for (int k = 0; k < Tile::kN / 2; k += 2) {
-      const int column = k / 4 * 8 + int(threadIdx.x) % 4 * 2;
-      *reinterpret_cast<float2*>(tile + my_row(k / 2 % 2) * kPitch + column) = {d[k], d[k + 1]};
-    }
-    const int n0 = place.column * Tile::kN;
-    const auto quad_of = [&](int i) {
-      const int column = n0 + i % kQuads * 4;
-      int image, row;
-      const bool inside = a.locate(start, i / kQuads, image, row) && column < columns;
-      return inside ? (row * columns + column) / 4 : -1;
-    };
-    const auto gradient = [&](int i) {
-      return *reinterpret_cast<const float4*>(tile + i / kQuads * kPitch + i % kQuads * 4);
-    };
-    update_quads<kAtOnce>(update, threadIdx.x, Tile::kMultipliers, Tile::kM * kQuads, quad_of,
-                          gradient, [] { wait_multipliers<Tile>(); });
-  }
-};
-
 /// x, y and their gradients are stored as T; of float tf32 is multiplied, or with kSplit fp32 in 3xTF32.
 template <class T, bool kSplit>
-class LinearWgmma : public LinearImpl, public InferenceForward, public UpdatesWeight {
+class LinearWgmma : public LinearImpl, public InferenceForward {
  public:
   using Plan = WgmmaPlan<kSplit>;
 
@@ -135,18 +95,6 @@ class LinearWgmma : public LinearImpl, public InferenceForward, public UpdatesWe
     if (whole) return;
     launch_reduce_splits(from, plan.splits, stride, weights + problem_.out, weights,
                          dw.data<float>(), db.data<float>(), run.stream());
-  }
-  bool can_update() const override { return backward_filter_.splits == 1; }
-  void backward_filter_with_update(const Run& run, const LayerTensors& t,
-                                   const WeightUpdate& update) override {
-    const Tensor db = problem_.bias ? t.dw[1] : Tensor{};
-    backward_filter_.template with_tile<kFilterTurned>([&]<class Tile>(Tile) {
-      // One block a multiprocessor: an update wants registers.
-      using Alone = WgmmaTile<Tile::kN, Tile::kStages, 1, kSplit>;
-      launch_wgmma_product<Alone>(backward_filter_, by_column(t.dy[0], problem_.out),
-                                  by_column(t.x[0], problem_.in),
-                                  WgmmaUpdate{update, problem_.in, db.data<float>()}, run.stream());
-    });
   }
 
  private:

@@ -8,7 +8,6 @@
 #include "layers/composed_block.h"
 #include "layers/gpu_reference.h"
 #include "layers/inference_forward.h"
-#include "layers/updates_weight.h"
 
 namespace duet {
 namespace {
@@ -55,7 +54,7 @@ constexpr Parts kCublas = {"cudnn_cublas", "cudnn"};
 
 /// Forward is linear's, which writes relu of its sums. backward_filter begins with relu's gradient;
 /// y stands for what relu read, as both are positive in the same places.
-class FusedBlock : public Implementation, public InferenceForward, public UpdatesWeight {
+class FusedBlock : public Implementation, public InferenceForward {
  public:
   FusedBlock(const Parts& ids, const LinearProblem& problem, Context& context)
       : y_(problem.y_desc()) {
@@ -64,7 +63,6 @@ class FusedBlock : public Implementation, public InferenceForward, public Update
     linear_ = entry_of(linear_impls(), ids.linear).make(with_relu, context);
     relu_ = entry_of(relu_impls(), ids.relu).make(relu_problem(problem), context);
     inference_ = dynamic_cast<InferenceForward*>(linear_.get());
-    updates_ = dynamic_cast<UpdatesWeight*>(linear_.get());
   }
 
   void prepare(Pass pass, Context& context) override {
@@ -88,7 +86,12 @@ class FusedBlock : public Implementation, public InferenceForward, public Update
 
   void run(Pass pass, const Run& run, const LayerTensors& t) override {
     if (pass == Pass::kForward) return linear_->run(pass, run, t);
-    if (pass == Pass::kBackwardFilter) begin_backward(run, t);
+    if (pass == Pass::kBackwardFilter) {
+      relu_tensors_.x[0] = relu_tensors_.y[0] = t.y[0];
+      relu_tensors_.dy[0] = t.dy[0];
+      relu_tensors_.dx[0] = {y_, t.state.memory};
+      relu_->run(Pass::kBackward, run, relu_tensors_);
+    }
     linear_->run(pass, pass == Pass::kBackwardFilter ? aside(run) : run, of_linear(t));
   }
 
@@ -103,18 +106,6 @@ class FusedBlock : public Implementation, public InferenceForward, public Update
   void backward_data_of_prepared(const Run& run, const LayerTensors& t,
                                  const void* prepared) override {
     inference_->backward_data_of_prepared(run, of_linear(t), prepared);
-  }
-
-  bool can_update() const override { return updates_ && updates_->can_update(); }
-  void begin_backward(const Run& run, const LayerTensors& t) override {
-    relu_tensors_.x[0] = relu_tensors_.y[0] = t.y[0];
-    relu_tensors_.dy[0] = t.dy[0];
-    relu_tensors_.dx[0] = {y_, t.state.memory};
-    relu_->run(Pass::kBackward, run, relu_tensors_);
-  }
-  void backward_filter_with_update(const Run& run, const LayerTensors& t,
-                                   const WeightUpdate& update) override {
-    updates_->backward_filter_with_update(run, of_linear(t), update);
   }
 
  private:
@@ -139,7 +130,6 @@ class FusedBlock : public Implementation, public InferenceForward, public Update
   const TensorDesc y_;
   std::unique_ptr<Implementation> linear_, relu_;
   InferenceForward* inference_ = nullptr;  // linear_, where it is one
-  UpdatesWeight* updates_ = nullptr;       // likewise
   LayerTensors linear_tensors_ = room(), relu_tensors_ = room();
 };
 
