@@ -28,7 +28,6 @@ class LayerRig {
 
   const Layer& layer() const { return layer_; }
   const std::string& id() const { return id_; }
-  const LayerSituation& situation() const { return situation_; }
   Context& context() { return context_; }
   Implementation& implementation() { return *impl_; }
 
