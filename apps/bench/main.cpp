@@ -2,11 +2,11 @@
 #include <iostream>
 
 #include "common/application.h"
-#include "lab/bench.h"
-#include "lab/suites.h"
 #include "core/config.h"
 #include "core/error.h"
 #include "core/program.h"
+#include "lab/bench.h"
+#include "lab/suites.h"
 #include "train/version.h"
 
 namespace {

@@ -245,9 +245,7 @@ class Writer {
       const std::string type = bytes ? "char" : element_type(memory.desc.dtype);
       const std::string name = memory.role == Role::kWorkspace ? "scratch" : memory.name;
       const std::string count =
-          memory.role == Role::kState && calls_.asks_for_state()
-              ? "state_bytes"
-              : std::to_string(bytes ? static_cast<int64_t>(memory.bytes) : memory.desc.elements());
+          std::to_string(bytes ? static_cast<int64_t>(memory.bytes) : memory.desc.elements());
       const std::string what = memory.role == Role::kRead
                                    ? "on_gpu<" + type + ">(" + memory.name + "_values)"
                                    : "room_on_gpu<" + type + ">(" + count + ")";
@@ -289,9 +287,6 @@ class Writer {
 )";
       }
       if (memory.name == "dloss") text += "  dloss_values[0] = 1;\n";
-    }
-    if (layer.type() == "dropout") {
-      text += "  for (float& value : x_values) value = value == 0 ? 1 : value;\n";
     }
     return text;
   }

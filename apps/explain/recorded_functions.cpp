@@ -125,8 +125,6 @@ RECORDED(cudnnStatus_t, cudnnCreateActivationDescriptor,
          (cudnnActivationDescriptor_t * activationDesc), (activationDesc))
 RECORDED(cudnnStatus_t, cudnnCreateConvolutionDescriptor, (cudnnConvolutionDescriptor_t * convDesc),
          (convDesc))
-RECORDED(cudnnStatus_t, cudnnCreateDropoutDescriptor, (cudnnDropoutDescriptor_t * dropoutDesc),
-         (dropoutDesc))
 RECORDED(cudnnStatus_t, cudnnCreateFilterDescriptor, (cudnnFilterDescriptor_t * filterDesc),
          (filterDesc))
 RECORDED(cudnnStatus_t, cudnnCreateOpTensorDescriptor, (cudnnOpTensorDescriptor_t * opTensorDesc),
@@ -140,8 +138,6 @@ RECORDED(cudnnStatus_t, cudnnDestroyActivationDescriptor,
          (cudnnActivationDescriptor_t activationDesc), (activationDesc))
 RECORDED(cudnnStatus_t, cudnnDestroyConvolutionDescriptor, (cudnnConvolutionDescriptor_t convDesc),
          (convDesc))
-RECORDED(cudnnStatus_t, cudnnDestroyDropoutDescriptor, (cudnnDropoutDescriptor_t dropoutDesc),
-         (dropoutDesc))
 RECORDED(cudnnStatus_t, cudnnDestroyFilterDescriptor, (cudnnFilterDescriptor_t filterDesc),
          (filterDesc))
 RECORDED(cudnnStatus_t, cudnnDestroyOpTensorDescriptor, (cudnnOpTensorDescriptor_t opTensorDesc),
@@ -150,21 +146,6 @@ RECORDED(cudnnStatus_t, cudnnDestroyPoolingDescriptor, (cudnnPoolingDescriptor_t
          (poolingDesc))
 RECORDED(cudnnStatus_t, cudnnDestroyTensorDescriptor, (cudnnTensorDescriptor_t tensorDesc),
          (tensorDesc))
-RECORDED(cudnnStatus_t, cudnnDropoutBackward,
-         (cudnnHandle_t handle, const cudnnDropoutDescriptor_t dropoutDesc,
-          const cudnnTensorDescriptor_t dydesc, const void* dy,
-          const cudnnTensorDescriptor_t dxdesc, void* dx, void* reserveSpace,
-          size_t reserveSpaceSizeInBytes),
-         (handle, dropoutDesc, dydesc, dy, dxdesc, dx, reserveSpace, reserveSpaceSizeInBytes))
-RECORDED(cudnnStatus_t, cudnnDropoutForward,
-         (cudnnHandle_t handle, const cudnnDropoutDescriptor_t dropoutDesc,
-          const cudnnTensorDescriptor_t xdesc, const void* x, const cudnnTensorDescriptor_t ydesc,
-          void* y, void* reserveSpace, size_t reserveSpaceSizeInBytes),
-         (handle, dropoutDesc, xdesc, x, ydesc, y, reserveSpace, reserveSpaceSizeInBytes))
-RECORDED(cudnnStatus_t, cudnnDropoutGetReserveSpaceSize,
-         (cudnnTensorDescriptor_t xdesc, size_t* sizeInBytes), (xdesc, sizeInBytes))
-RECORDED(cudnnStatus_t, cudnnDropoutGetStatesSize, (cudnnHandle_t handle, size_t* sizeInBytes),
-         (handle, sizeInBytes))
 RECORDED(cudnnStatus_t, cudnnGetConvolutionBackwardDataAlgorithm_v7,
          (cudnnHandle_t handle, const cudnnFilterDescriptor_t filterDesc,
           const cudnnTensorDescriptor_t diffDesc, const cudnnConvolutionDescriptor_t convDesc,
@@ -235,10 +216,6 @@ RECORDED(cudnnStatus_t, cudnnSetConvolutionGroupCount,
          (cudnnConvolutionDescriptor_t convDesc, int groupCount), (convDesc, groupCount))
 RECORDED(cudnnStatus_t, cudnnSetConvolutionMathType,
          (cudnnConvolutionDescriptor_t convDesc, cudnnMathType_t mathType), (convDesc, mathType))
-RECORDED(cudnnStatus_t, cudnnSetDropoutDescriptor,
-         (cudnnDropoutDescriptor_t dropoutDesc, cudnnHandle_t handle, float dropout, void* states,
-          size_t stateSizeInBytes, unsigned long long seed),
-         (dropoutDesc, handle, dropout, states, stateSizeInBytes, seed))
 RECORDED(cudnnStatus_t, cudnnSetFilter4dDescriptor,
          (cudnnFilterDescriptor_t filterDesc, cudnnDataType_t dataType, cudnnTensorFormat_t format,
           int k, int c, int h, int w),

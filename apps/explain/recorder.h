@@ -51,13 +51,12 @@ struct Inside {
 // ---- arguments, by their types ----
 
 /// Things that a library makes and names by a pointer.
-#define DUET_OBJECTS(one)                                                             \
-  one(cudnnHandle_t) one(cudnnTensorDescriptor_t) one(cudnnFilterDescriptor_t)        \
-      one(cudnnConvolutionDescriptor_t) one(cudnnActivationDescriptor_t)              \
-          one(cudnnPoolingDescriptor_t) one(cudnnOpTensorDescriptor_t)                \
-              one(cudnnDropoutDescriptor_t) one(cublasHandle_t) one(cublasLtHandle_t) \
-                  one(cublasLtMatmulDesc_t) one(cublasLtMatmulPreference_t)           \
-                      one(cublasLtMatrixLayout_t) one(cudaStream_t)
+#define DUET_OBJECTS(one)                                                                     \
+  one(cudnnHandle_t) one(cudnnTensorDescriptor_t) one(cudnnFilterDescriptor_t)                \
+      one(cudnnConvolutionDescriptor_t) one(cudnnActivationDescriptor_t)                      \
+          one(cudnnPoolingDescriptor_t) one(cudnnOpTensorDescriptor_t) one(cublasHandle_t)    \
+              one(cublasLtHandle_t) one(cublasLtMatmulDesc_t) one(cublasLtMatmulPreference_t) \
+                  one(cublasLtMatrixLayout_t) one(cudaStream_t)
 template <class T>
 inline constexpr const char* object_type = nullptr;
 #define DUET_OBJECT(type) \

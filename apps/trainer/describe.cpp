@@ -232,20 +232,17 @@ std::string id_of(const std::filesystem::path& file) {
   return name.starts_with(folder + "_") ? name.substr(folder.size() + 1) : "";
 }
 
-// Whether a file is that of an implementation, as its comment begins ("dropout cudnn_own_masks: ...", "TYPE
-// cpu_reference, custom_composed: ..."), or by its name where that names none.
+// Returns true for a file of an implementation: its comment begins with the id ("TYPE cpu_reference,
+// custom_composed: ..."), or the file has its name.
 bool is_of(const ImplementationComment& comment, const std::string& id) {
   std::string head = comment.text.substr(0, comment.text.find_first_of(":."));
   std::replace_if(
       head.begin(), head.end(), [](char c) { return c == ',' || c == '\n'; }, ' ');
-  bool names_one = false;
   std::istringstream words(head);
   for (std::string word; words >> word;) {
     if (word == id) return true;
-    const std::string family = word.substr(0, word.find('_'));
-    names_one |= word == "cudnn" || (word != family && duet::family_from(family));
   }
-  return !names_one && id_of(comment.file) == id;
+  return id_of(comment.file) == id;
 }
 
 // The comment that a file of kernels begins with.

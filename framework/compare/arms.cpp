@@ -10,7 +10,6 @@
 #include "core/running.h"
 #include "device/stopwatch.h"
 #include "measure/time/measure_pass.h"
-#include "net/choose.h"
 #include "net/table.h"
 #include "net/yaml.h"
 #include "train/run/config_changes.h"
@@ -165,15 +164,6 @@ std::vector<std::string> with_defaults(std::vector<std::string> requests) {
 
 }  // namespace
 
-// Throws ConfigError where a layer's masks would not be those of the other arms.
-void refuse_own_masks(const Arm& arm) {
-  if (const auto layer = layer_with_own_masks(arm.layers)) {
-    throw ConfigError(arm.request + ": " + *layer +
-                      " draws masks of its own, and arms are compared on the same masks; name "
-                      "another implementation");
-  }
-}
-
 std::vector<Arm> read_arms(const ArmsOptions& options) {
   std::vector<Arm> arms;
   std::vector<ConfigNode> configs;
@@ -207,7 +197,6 @@ std::vector<Arm> read_arms(const ArmsOptions& options) {
       arm.spec = std::move(setup.spec);
       arm.layers = std::move(setup.layers);
       configs[i] = std::move(setup.config);
-      refuse_own_masks(arm);
     } catch (const Error& error) {
       mistakes.add(error);
     }

@@ -10,12 +10,12 @@
 
 #include "compare/comparison.h"
 
+#include "compare/report/report.h"
+#include "compare/report/step_chart.h"
+#include "compare/results/outputs.h"
+#include "compare/results/results_json.h"
 #include "compare/tables/markdown.h"
 #include "compare/tables/marked_text.h"
-#include "compare/results/outputs.h"
-#include "compare/report/report.h"
-#include "compare/results/results_json.h"
-#include "compare/report/step_chart.h"
 #include "compare/tables/summary.h"
 #include "compare/tables/tables.h"
 #include "core/error.h"

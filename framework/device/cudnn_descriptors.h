@@ -175,17 +175,6 @@ class ActivationDescriptor
   }
 };
 
-/// A share of elements to drop, and a generator. It is falsy to cuDNN until set().
-class DropoutDescriptor : public Descriptor<cudnnDropoutDescriptor_t, cudnnCreateDropoutDescriptor,
-                                            cudnnDestroyDropoutDescriptor> {
- public:
-  /// Queues the generator's start from `seed`; its state is in `states` (cudnnDropoutGetStatesSize)
-  /// from then on.
-  void set(cudnnHandle_t cudnn, float share, void* states, size_t bytes, uint64_t seed) {
-    DUET_CUDNN(cudnnSetDropoutDescriptor(get(), cudnn, share, states, bytes, seed));
-  }
-};
-
 /// An operation on two tensors, in float32. NaN propagates.
 class OpTensorDescriptor
     : public Descriptor<cudnnOpTensorDescriptor_t, cudnnCreateOpTensorDescriptor,

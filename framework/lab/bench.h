@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "lab/bench_problems.h"
 #include "compare/results/results.h"
 #include "device/device.h"
+#include "lab/bench_problems.h"
 
 namespace duet {
 

@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "compare/results/problem.h"
-#include "lab/suites.h"
 #include "core/error.h"
+#include "lab/suites.h"
 #include "net/yaml.h"
 #include "train/setup.h"
 

@@ -6,10 +6,10 @@
 #include <limits>
 #include <set>
 
-#include "compare/tables/format.h"
 #include "compare/results/layer_rows.h"
 #include "compare/results/problem.h"
 #include "compare/results/records.h"
+#include "compare/tables/format.h"
 #include "core/interrupt.h"
 #include "core/watchdog.h"
 #include "device/clock_monitor.h"

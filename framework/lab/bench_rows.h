@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "compare/results/results.h"
 #include "lab/bench.h"
 #include "lab/bench_selection.h"
-#include "compare/results/results.h"
 
 namespace duet {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "compare/tables/format.h"
 #include "compare/results/problem.h"
+#include "compare/tables/format.h"
 #include "core/error.h"
 #include "core/program.h"
 #include "layers/layers.h"

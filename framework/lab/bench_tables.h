@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "compare/tables/result_table.h"
 #include "compare/results/results.h"
+#include "compare/tables/result_table.h"
 
 namespace duet {
 

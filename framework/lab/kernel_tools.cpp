@@ -6,14 +6,14 @@
 #include <ostream>
 #include <sstream>
 
-#include "lab/bench_problems.h"
-#include "lab/bench_selection.h"
-#include "lab/ncu_report.h"
 #include "core/command.h"
 #include "core/config.h"
 #include "core/interrupt.h"
 #include "core/shell_word.h"
 #include "core/write_file.h"
+#include "lab/bench_problems.h"
+#include "lab/bench_selection.h"
+#include "lab/ncu_report.h"
 #include "measure/time/ceilings.h"
 #include "user_kernels/user_kernels.h"
 

@@ -8,12 +8,12 @@
 #include <tuple>
 #include <vector>
 
-#include "lab/bench_tables.h"
+#include "compare/results/problem.h"
 #include "compare/tables/format.h"
 #include "compare/tables/marked_text.h"
-#include "compare/results/problem.h"
 #include "core/config.h"
 #include "core/error.h"
+#include "lab/bench_tables.h"
 #include "train/run/run_folder.h"
 
 namespace duet {

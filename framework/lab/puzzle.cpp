@@ -8,13 +8,10 @@
 #include <ostream>
 #include <sstream>
 
-#include "lab/bench_problems.h"
+#include "compare/measure/measuring_child.h"
+#include "compare/results/results_json.h"
 #include "compare/tables/distinct.h"
 #include "compare/tables/format.h"
-#include "compare/measure/measuring_child.h"
-#include "lab/ncu_report.h"
-#include "compare/results/results_json.h"
-#include "lab/watch_text.h"
 #include "core/command.h"
 #include "core/config.h"
 #include "core/error.h"
@@ -23,6 +20,9 @@
 #include "core/program.h"
 #include "core/shell_word.h"
 #include "core/write_file.h"
+#include "lab/bench_problems.h"
+#include "lab/ncu_report.h"
+#include "lab/watch_text.h"
 #include "measure/time/ceilings.h"
 #include "net/table.h"
 #include "user_kernels/starter.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "lab/bench.h"
 #include "compare/results/results.h"
+#include "lab/bench.h"
 
 namespace duet {
 

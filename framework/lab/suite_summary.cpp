@@ -7,12 +7,12 @@
 #include <set>
 #include <tuple>
 
-#include "lab/bench_tables.h"
+#include "compare/results/results_json.h"
 #include "compare/tables/format.h"
 #include "compare/tables/result_table.h"
-#include "compare/results/results_json.h"
-#include "lab/suites.h"
 #include "core/config.h"
+#include "lab/bench_tables.h"
+#include "lab/suites.h"
 #include "layers/layer.h"
 
 namespace duet {

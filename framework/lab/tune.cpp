@@ -10,13 +10,13 @@
 #include <set>
 #include <thread>
 
-#include "lab/bench_tables.h"
 #include "compare/measure/measuring_child.h"
 #include "compare/results/problem.h"
 #include "core/config.h"
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "device/device.h"
+#include "lab/bench_tables.h"
 #include "user_kernels/user_kernels.h"
 
 namespace duet {

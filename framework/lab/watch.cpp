@@ -4,14 +4,14 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
-#include "compare/tables/format.h"
 #include "compare/measure/measuring_child.h"
 #include "compare/results/results_json.h"
-#include "lab/watch_child.h"
+#include "compare/tables/format.h"
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "core/program.h"
 #include "device/stopwatch.h"
+#include "lab/watch_child.h"
 #include "net/table.h"
 #include "user_kernels/starter.h"
 #include "user_kernels/user_kernels.h"

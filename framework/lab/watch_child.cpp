@@ -8,15 +8,15 @@
 #include <set>
 #include <thread>
 
-#include "lab/bench_rows.h"
-#include "compare/tables/format.h"
 #include "compare/results/records.h"
 #include "compare/results/results_json.h"
+#include "compare/tables/format.h"
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "core/watchdog.h"
 #include "device/nvrtc.h"
 #include "device/stopwatch.h"
+#include "lab/bench_rows.h"
 #include "measure/examine/examine_checks.h"
 #include "net/choose.h"
 #include "net/table.h"

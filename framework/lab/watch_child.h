@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "lab/bench.h"
-#include "lab/watch_text.h"
 #include "core/child.h"
 #include "device/device.h"
+#include "lab/bench.h"
+#include "lab/watch_text.h"
 #include "user_kernels/kernel_file.h"
 
 namespace duet {

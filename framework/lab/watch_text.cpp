@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "compare/tables/format.h"
 #include "compare/results/records.h"
 #include "compare/results/results_json.h"
+#include "compare/tables/format.h"
 #include "core/descriptor.h"
 #include "core/error.h"
 #include "core/input_file.h"

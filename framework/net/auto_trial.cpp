@@ -6,8 +6,8 @@
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "core/parallel.h"
-#include "measure/time/measure_pass.h"
 #include "measure/examine/process_state.h"
+#include "measure/time/measure_pass.h"
 
 namespace duet {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "layers/own_masks.h"
 #include "layers/split_products.h"
 #include "user_kernels/user_kernels.h"
 
@@ -103,7 +102,7 @@ class Chooser {
     std::string reasons;
     bool mistaken = false;
     for (const ImplInfo& info : list_) {
-      if (family_of(info.id) != family || has_own_masks(info.id)) continue;
+      if (family_of(info.id) != family) continue;
       reasons += (reasons.empty() ? "" : "; ") + std::string(info.id) + ": " +
                  unsupported(info.id, pass).value_or("");
       mistaken |= is_mistaken(layer_, info.id);
@@ -128,7 +127,7 @@ class Chooser {
     PassChoice choice{pass, std::string(kAuto)};
     std::string reasons;
     for (const ImplInfo& info : list_) {
-      if (device_of(family_of(info.id)) != device_of(spec_) || has_own_masks(info.id)) continue;
+      if (device_of(family_of(info.id)) != device_of(spec_)) continue;
       if (!spec_.fp32_in_parts && multiplies_in_parts(info.id)) continue;
       if (const auto reason = unsupported(info.id, pass)) {
         reasons += (reasons.empty() ? "" : "; ") + std::string(info.id) + ": " + *reason;
@@ -195,7 +194,7 @@ std::optional<std::string> choose_of(const NetSpec& spec, const Layer& layer, Fa
   }
   std::optional<std::string> first;
   for (const ImplInfo& info : layer.implementations()) {
-    if (family_of(info.id) != family || has_own_masks(info.id)) continue;
+    if (family_of(info.id) != family) continue;
     if (!spec.fp32_in_parts && multiplies_in_parts(info.id)) continue;
     if (forward ? !layer.shares_state(*forward, info.id) || layer.unsupported(info.id, pass)
                 : why_unsupported(layer, info.id, pass, gradient).has_value()) {
@@ -205,16 +204,6 @@ std::optional<std::string> choose_of(const NetSpec& spec, const Layer& layer, Fa
     if (!first) first = std::string(info.id);
   }
   return first;
-}
-
-std::optional<std::string> layer_with_own_masks(const std::vector<ResolvedLayer>& layers) {
-  for (const ResolvedLayer& layer : layers) {
-    for (const PassChoice& choice : layer.passes) {
-      if (!has_own_masks(choice.id)) continue;
-      return layer.name + " (" + std::string(layer.layer->type()) + ", " + choice.id + ")";
-    }
-  }
-  return {};
 }
 
 bool share_state(const Layer& layer, const std::string& a, const std::string& b) {

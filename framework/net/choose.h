@@ -35,10 +35,6 @@ std::optional<std::string> choose_of(const NetSpec& spec, const Layer& layer, Fa
 /// Whether backward by `b` can go on with what forward by `a` keeps.
 bool share_state(const Layer& layer, const std::string& a, const std::string& b);
 
-/// The first layer whose masks are of a generator of its own (layers/own_masks.h), and by what: "drop1
-/// (dropout, cudnn_own_masks)".
-std::optional<std::string> layer_with_own_masks(const std::vector<ResolvedLayer>& layers);
-
 /// "layer conv1 (conv2d)"
 std::string label_of(const std::string& name, const Layer& layer);
 

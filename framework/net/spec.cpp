@@ -116,11 +116,14 @@ void load_backend(ConfigNode& name, const std::string& path, ConfigErrors& error
   name.scalar = named_kernel_file(name.scalar).id;
 }
 
-// Every scalar in the tree that is a path of kernels, with its key.
-void erase_kernel_paths(ConfigNode& node) {
-  node.entries.remove_if([](const auto& entry) { return is_kernel_path(entry.second.scalar); });
-  for (auto& [key, value] : node.entries) erase_kernel_paths(value);
-  for (ConfigNode& item : node.items) erase_kernel_paths(item);
+// Every scalar in the tree that is a path of kernels, or a backend that has been removed, with its key.
+void erase_missing_kernels(ConfigNode& node) {
+  node.entries.remove_if([](const auto& entry) {
+    const auto& [key, value] = entry;
+    return is_kernel_path(value.scalar) || (key == "backend" && value.scalar == "cudnn_own_masks");
+  });
+  for (auto& [key, value] : node.entries) erase_missing_kernels(value);
+  for (ConfigNode& item : node.items) erase_missing_kernels(item);
 }
 
 // A name is fine if it is a family, kAuto or an id that `known` has.
@@ -457,7 +460,7 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
 ConfigNode from_checkpoint(ConfigNode config) {
   config.erase("kernels");
   config.erase(kFuseUpdate);
-  erase_kernel_paths(config);
+  erase_missing_kernels(config);
   return config;
 }
 

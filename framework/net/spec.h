@@ -109,8 +109,9 @@ struct NetSpec {
 /// configuration: defaults are written into it.
 NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors);
 
-/// Returns the configuration of a checkpoint as read_net_spec() reads it: without a key that has been removed and changed no bit
-/// of a result, and without the paths of kernels, as only the user says where code that runs comes from.
+/// Returns the configuration of a checkpoint as read_net_spec() reads it: without keys and
+/// implementations that have been removed, and without the paths of kernels, as only the user says
+/// where code that runs comes from.
 ConfigNode from_checkpoint(ConfigNode config);
 
 /// Where the network runs: the device of its backend's family; for kAuto the GPU if there is one.

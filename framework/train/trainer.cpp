@@ -9,15 +9,14 @@
 #include "core/output_files.h"
 #include "core/write_file.h"
 #include "net/auto.h"
-#include "net/choose.h"
 #include "net/drawing.h"
 #include "net/table.h"
-#include "train/evaluate/evaluate.h"
 #include "train/checkpoint/features_weights.h"
 #include "train/checkpoint/initial_weights.h"
-#include "train/step/profiler.h"
+#include "train/evaluate/evaluate.h"
 #include "train/run/run_folder.h"
 #include "train/run/training_run.h"
+#include "train/step/profiler.h"
 
 namespace duet {
 namespace {
@@ -109,12 +108,6 @@ int run_trainer(const TrainerOptions& options) {
   fs::path checkpoint;
   std::optional<RunFolder> folder;
   if (!options.resume.empty()) {
-    if (const auto layer = layer_with_own_masks(setup.layers)) {
-      throw ConfigError("--resume: " + *layer +
-                        " draws masks of its own, and no checkpoint holds where its generator "
-                        "stands, so that the run would go on with masks it has seen; name another "
-                        "implementation");
-    }
     checkpoint = options.resume == "last" ? find_last_checkpoint(spec.name, options.out)
                                           : existing_checkpoint("--resume", options.resume);
     folder = folder_to_go_on_in(checkpoint, options.out);

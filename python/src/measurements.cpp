@@ -8,8 +8,8 @@
 
 #include <iostream>
 
-#include "lab/bench.h"
 #include "compare/compare.h"
+#include "lab/bench.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

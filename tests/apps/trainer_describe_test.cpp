@@ -98,8 +98,6 @@ TEST(TrainerDescribe, ImplementationsSayWhatTheirFilesSay) {
   };
   EXPECT_TRUE(names_file("custom_composed", "conv2d_pool_relu/conv2d_pool_relu_composed.cpp"));
   EXPECT_TRUE(names_file("cudnn_persistent", "batch_norm/batch_norm_cudnn.cpp"));
-  EXPECT_TRUE(names_file("cudnn_own_masks", "dropout/dropout_cudnn.cpp"));
-  EXPECT_FALSE(names_file("cudnn", "dropout/dropout_cudnn.cpp"));
   const Outcome reference = folder.run("describe cpu_reference");
   EXPECT_TRUE(has(reference.out, "framework/layers/linear/linear_cpu_reference.cpp:\nlinear",
                   "softmax_cross_entropy", "yes"));

@@ -8,8 +8,8 @@
 #include "data/set/pictures.h"
 #include "device/device.h"
 #include "support/trainer_process.h"
-#include "train/evaluate/explain_prediction.h"
 #include "train/checkpoint/safetensors.h"
+#include "train/evaluate/explain_prediction.h"
 
 namespace duet {
 namespace {

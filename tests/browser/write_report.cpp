@@ -8,10 +8,10 @@
 #include <string>
 
 #include "compare/report/report.h"
-#include "compare/results_fixture.h"
-#include "compare/results/results_json.h"
-#include "compare/run_fixture.h"
 #include "compare/report/run_report.h"
+#include "compare/results/results_json.h"
+#include "compare/results_fixture.h"
+#include "compare/run_fixture.h"
 
 namespace {
 

@@ -12,10 +12,10 @@
 #include <sstream>
 #include <thread>
 
-#include "lab/bench.h"
 #include "compare/results/outputs.h"
 #include "core/error.h"
 #include "core/interrupt.h"
+#include "lab/bench.h"
 #include "layers/activation/activation.h"
 #include "support/death_test_file.h"
 #include "support/double_base.h"

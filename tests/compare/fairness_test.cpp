@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "compare/tables/markdown.h"
 #include "compare/results/results_json.h"
+#include "compare/tables/markdown.h"
 #include "compare/tables/summary.h"
 #include "support/text.h"
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "compare/results/results_json.h"
+#include "compare/results_fixture.h"
 #include "compare/tables/marked_text.h"
 #include "compare/tables/result_table.h"
-#include "compare/results_fixture.h"
-#include "compare/results/results_json.h"
 #include "core/error.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"

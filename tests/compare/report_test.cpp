@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "compare/report/report_parts.h"
-#include "compare/results_fixture.h"
 #include "compare/results/results_json.h"
+#include "compare/results_fixture.h"
 #include "core/error.h"
 #include "core/xml_text.h"
 #include "support/text.h"

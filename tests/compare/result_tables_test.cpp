@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "compare/results_fixture.h"
 #include "compare/results/results_json.h"
+#include "compare/results_fixture.h"
 #include "support/text.h"
 
 namespace duet {

@@ -8,9 +8,9 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "compare/tables/markdown.h"
 #include "compare/results/records.h"
 #include "compare/results_fixture.h"
+#include "compare/tables/markdown.h"
 #include "compare/tables/summary.h"
 #include "compare/tables/tables.h"
 #include "core/error.h"

@@ -5,9 +5,9 @@
 #include <fstream>
 #include <regex>
 
-#include "compare/tables/format.h"
-#include "compare/results_fixture.h"
 #include "compare/results/results_json.h"
+#include "compare/results_fixture.h"
+#include "compare/tables/format.h"
 #include "core/error.h"
 #include "core/input_file.h"
 #include "core/xml_text.h"

@@ -6,9 +6,9 @@
 
 #include "core/error.h"
 #include "data/batch/batches.h"
-#include "data/set/degrade.h"
 #include "data/format/image_file.h"
 #include "data/format/resample.h"
+#include "data/set/degrade.h"
 #include "support/load_data.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"

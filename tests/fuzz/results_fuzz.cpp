@@ -1,8 +1,8 @@
 // Results of compare: what --from reads, with the summary, and everything that is made of it.
 #include "compare/results/results_json.h"
 
-#include "compare/tables/markdown.h"
 #include "compare/report/report.h"
+#include "compare/tables/markdown.h"
 #include "compare/tables/summary.h"
 #include "compare/tables/tables.h"
 #include "core/error.h"

@@ -11,8 +11,8 @@
 #include <sstream>
 #include <utility>
 
-#include "lab/bench.h"
 #include "core/error.h"
+#include "lab/bench.h"
 #include "layers/activation/activation.h"
 #include "support/death_test_file.h"
 #include "support/double_base.h"

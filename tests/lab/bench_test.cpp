@@ -10,9 +10,9 @@
 #include <set>
 #include <sstream>
 
-#include "lab/bench_tables.h"
 #include "compare/results/results_json.h"
 #include "core/error.h"
+#include "lab/bench_tables.h"
 #include "support/doubles.h"
 #include "support/text.h"
 

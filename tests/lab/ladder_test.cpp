@@ -8,10 +8,10 @@
 #include <set>
 #include <sstream>
 
-#include "lab/bench_problems.h"
 #include "compare/results/results_json.h"
 #include "core/error.h"
 #include "core/input_file.h"
+#include "lab/bench_problems.h"
 #include "layers/layers.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"

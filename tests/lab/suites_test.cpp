@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "lab/bench_problems.h"
 #include "compare/results/results_json.h"
-#include "lab/suite_summary.h"
 #include "core/error.h"
 #include "core/input_file.h"
+#include "lab/bench_problems.h"
+#include "lab/suite_summary.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"
 #include "test_paths.h"

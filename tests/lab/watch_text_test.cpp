@@ -7,8 +7,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "lab/bench_rows.h"
 #include "core/interrupt.h"
+#include "lab/bench_rows.h"
 #include "support/layer_case.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"

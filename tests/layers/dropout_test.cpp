@@ -4,7 +4,6 @@
 
 #include "core/error.h"
 #include "device/philox.h"
-#include "layers/own_masks.h"
 #include "support/case_rig.h"
 #include "support/text.h"
 
@@ -42,7 +41,7 @@ TEST(Dropout, TheShareThatIsDroppedIsBelowOne) {
   EXPECT_TRUE(has(mistake("0.9999999999"), "p: is 1 as a float"));
 }
 
-/// Runs `c` on ones, with every implementation that can run here and draws our masks, and calls
+/// Runs `c` on ones, with every implementation that can run here, and calls
 /// check(id, y, dx).
 template <class Check>
 void for_each_implementation(const LayerCase& c, Check&& check) {
@@ -50,7 +49,6 @@ void for_each_implementation(const LayerCase& c, Check&& check) {
   const std::vector<double> ones(static_cast<size_t>(c.x[0].elements()), 1.0);
   const LayerData data{.x = {ones}, .dy = {ones}, .step = c.step};
   for (const ImplInfo& info : layer->implementations()) {
-    if (has_own_masks(info.id)) continue;
     if (device_of(family_of(info.id)) == Device::kGpu && !gpu_available()) continue;
     CaseRig runner(*layer, c, info.id, data, layer->passes());
     for (Pass pass : layer->passes()) runner.run(pass);

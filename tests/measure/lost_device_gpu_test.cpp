@@ -7,10 +7,10 @@
 #include <cstdio>
 #include <sstream>
 
-#include "lab/bench.h"
 #include "compare/compare.h"
 #include "core/error.h"
 #include "core/running.h"
+#include "lab/bench.h"
 #include "layers/activation/activation.h"
 #include "measure/time/measure_pass.h"
 #include "support/case_rig.h"

@@ -8,6 +8,7 @@
 
 #include "device/device.h"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
+#include "layers/dropout/dropout.h"
 #include "layers/linear/linear.h"
 #include "net/choose.h"
 #include "support/double_base.h"
@@ -158,6 +159,41 @@ TEST(Resolve, OneValueAChannelCannotBeTrained) {
   };
   EXPECT_TRUE(has(error_of([&] { make(1); }), "layer norm1 (batch_norm1d): has 1 value a channel"));
   make(2);
+}
+
+// cuDNN cannot draw the masks of Duet, so that dropout has nothing of the family.
+TEST(Choose, AFamilyThatAListDoesNotHaveTakesTheSharedEntry) {
+  ImplEntry<DropoutProblem> shared = dropout_impls().front();
+  shared.id = "custom_double_shared";
+  shared.shared = true;
+  const InList<DropoutProblem> listed(dropout_impls(), {shared});
+  const auto layer = make_layer("dropout", {.name = "drop", .x = {{{4, 8}}}});
+  NetSpec spec;
+  spec.backend.name = "cudnn";
+  LayerSpec layer_spec{.name = "drop"};
+  const Choice whole = choose(spec, layer_spec, *layer, true);
+  ASSERT_EQ(whole.passes.size(), 2u);
+  for (const PassChoice& choice : whole.passes) {
+    EXPECT_EQ(choice.id, built_with_cuda() ? "custom_recompute" : shared.id);
+    EXPECT_TRUE(choice.shared);
+  }
+  const auto problem = [&] {
+    const Choice refused = choose(spec, layer_spec, *layer, true);
+    EXPECT_TRUE(refused.passes.empty());
+    return refused.problems.empty() ? "" : refused.problems[0].text;
+  };
+  layer_spec.backend = BackendChoice{.name = "cudnn"};
+  EXPECT_TRUE(has(problem(), "there is no 'cudnn' implementation of dropout", "these can: "));
+  // An entry that refuses the problem is replaced by nothing.
+  layer_spec.backend.reset();
+  ImplEntry<DropoutProblem> refusing = dropout_impls().front();
+  refusing.id = "cudnn_double";
+  refusing.unsupported = [](const DropoutProblem&, Pass) {
+    return std::optional<std::string>("drops nothing");
+  };
+  const InList<DropoutProblem> refused(dropout_impls(), {refusing});
+  EXPECT_TRUE(
+      has(problem(), "no 'cudnn' implementation can run forward", "cudnn_double: drops nothing"));
 }
 
 // A block whose passes share state.

@@ -61,6 +61,16 @@ TEST(Spec, FuseUpdateIsNoKeyAnyMoreButOldRunsAreRead) {
   }
 }
 
+TEST(Spec, CheckpointsOfARemovedImplementationAreRead) {
+  const std::string saved = write_yaml(from_checkpoint(
+      read_yaml("name: cudnn_own_masks\nbackend: cudnn_own_masks\nlayers:\n"
+                "  - {type: dropout, backend: cudnn_own_masks}\n  - {type: relu, backend: cudnn}\n",
+                "config.yaml")));
+  EXPECT_EQ(
+      saved,
+      "name: cudnn_own_masks\nlayers:\n  - {type: dropout}\n  - {type: relu, backend: cudnn}\n");
+}
+
 TEST(Spec, AllMistakesAreToldAtOnce) {
   expect_message(
       "  - {type: conv3d}\n  - {type: relu, slop: 1}\n  - {type: conv2d, out_channels: -2, kernel: "

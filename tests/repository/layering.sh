@@ -9,7 +9,7 @@ cd "$1/framework"
 find . -type f \( -name '*.h' -o -name '*.cuh' -o -name '*.cpp' -o -name '*.cu' \) | sort |
   sed 's|^\./||' | awk '
   BEGIN {
-    split("core device optim kernels data,layers user_kernels measure net train compare lab", levels, " ")
+    split("core device kernels data,optim,layers user_kernels measure net train compare lab", levels, " ")
     for (i in levels) {
       n = split(levels[i], names, ",")
       for (j = 1; j <= n; ++j) level[names[j]] = i + 0

@@ -8,7 +8,6 @@
 #include "layers/activation/activation.h"
 #include "layers/layer_cases.h"
 #include "layers/layers.h"
-#include "layers/own_masks.h"
 #include "layers/split_products.h"
 #include "support/text.h"
 
@@ -132,7 +131,6 @@ TEST(LayerLists, EveryFamilyStoresBf16) {
     if (layer->passes().empty()) continue;
     std::set<Family> all, storing;
     for (const ImplInfo& info : layer->implementations()) {
-      if (has_own_masks(info.id)) continue;
       all.insert(family_of(info.id));
       if (!layer->unsupported(info.id, Pass::kForward)) storing.insert(family_of(info.id));
     }

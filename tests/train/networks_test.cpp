@@ -11,8 +11,8 @@
 #include "support/temporary_folder.h"
 #include "test_paths.h"
 #include "train/checkpoint/checkpoint.h"
-#include "train/evaluate/predictor.h"
 #include "train/checkpoint/safetensors.h"
+#include "train/evaluate/predictor.h"
 #include "train/setup.h"
 
 namespace duet {

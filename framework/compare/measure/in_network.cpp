@@ -4,8 +4,8 @@
 #include <memory>
 #include <utility>
 
-#include "compare/results/records.h"
 #include "compare/measure/running_graph.h"
+#include "compare/results/records.h"
 #include "core/interrupt.h"
 #include "device/step_graph.h"
 

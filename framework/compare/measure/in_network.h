@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "compare/results/results.h"
 #include "compare/measure/step_times.h"
+#include "compare/results/results.h"
 
 namespace duet {
 

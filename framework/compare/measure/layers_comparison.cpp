@@ -7,9 +7,9 @@
 
 #include "compare/measure/activations.h"
 #include "compare/measure/in_network.h"
+#include "compare/measure/running_graph.h"
 #include "compare/results/layer_rows.h"
 #include "compare/results/records.h"
-#include "compare/measure/running_graph.h"
 #include "core/interrupt.h"
 #include "core/storage.h"
 

@@ -4,8 +4,8 @@
 
 #include <functional>
 
-#include "compare/results/results.h"
 #include "compare/measure/step_times.h"
+#include "compare/results/results.h"
 #include "measure/time/ceilings.h"
 #include "measure/time/measure_pass.h"
 

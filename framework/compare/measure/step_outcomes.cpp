@@ -5,8 +5,8 @@
 #include <string_view>
 #include <tuple>
 
-#include "compare/tables/format.h"
 #include "compare/measure/running_graph.h"
+#include "compare/tables/format.h"
 #include "core/interrupt.h"
 
 namespace duet {

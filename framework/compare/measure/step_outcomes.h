@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "compare/arms.h"
-#include "measure/time/ceilings.h"
 #include "measure/examine/examine.h"
+#include "measure/time/ceilings.h"
 
 namespace duet {
 

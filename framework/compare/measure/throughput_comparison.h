@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "compare/results/results.h"
 #include "compare/measure/step_times.h"
+#include "compare/results/results.h"
 
 namespace duet {
 

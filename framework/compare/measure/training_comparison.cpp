@@ -6,9 +6,9 @@
 #include <cmath>
 #include <limits>
 
-#include "compare/tables/format.h"
-#include "compare/results/records.h"
 #include "compare/measure/running_graph.h"
+#include "compare/results/records.h"
+#include "compare/tables/format.h"
 #include "core/interrupt.h"
 #include "device/stopwatch.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "compare/results/results.h"
 #include "compare/measure/step_times.h"
+#include "compare/results/results.h"
 
 namespace duet {
 

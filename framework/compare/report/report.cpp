@@ -4,8 +4,8 @@
 
 #include "compare/report/report_page.h"
 #include "compare/report/report_parts.h"
-#include "compare/tables/result_tables.h"
 #include "compare/results/results_json.h"
+#include "compare/tables/result_tables.h"
 #include "compare/tables/table_cells.h"
 
 namespace duet {

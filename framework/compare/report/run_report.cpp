@@ -6,12 +6,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "compare/tables/format.h"
-#include "compare/results/outputs.h"
 #include "compare/report/report_page.h"
 #include "compare/report/report_parts.h"
-#include "compare/tables/result_tables.h"
+#include "compare/results/outputs.h"
 #include "compare/results/results_json.h"
+#include "compare/tables/format.h"
+#include "compare/tables/result_tables.h"
 #include "compare/tables/table_cells.h"
 #include "core/write_file.h"
 

@@ -4,16 +4,16 @@
 
 #include <cmath>
 
-#include "compare/tables/format.h"
 #include "compare/results/results_json.h"
+#include "compare/tables/format.h"
 #include "core/input_file.h"
 #include "core/program.h"
 #include "core/shell_word.h"
 #include "data/format/image_file.h"
 #include "net/json_file.h"
+#include "train/checkpoint/safetensors.h"
 #include "train/evaluate/filters.h"
 #include "train/run/run_folder.h"
-#include "train/checkpoint/safetensors.h"
 
 namespace duet {
 namespace {

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <cstdio>
 
-#include "compare/tables/format.h"
 #include "compare/results/outputs.h"
-#include "compare/tables/result_table.h"
 #include "compare/results/results_json.h"
+#include "compare/tables/format.h"
+#include "compare/tables/result_table.h"
 #include "core/config.h"
 #include "core/program.h"
 #include "core/shell_word.h"

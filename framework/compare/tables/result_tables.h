@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "compare/tables/result_table.h"
 #include "compare/results/results.h"
+#include "compare/tables/result_table.h"
 
 namespace duet {
 

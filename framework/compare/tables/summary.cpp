@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "compare/tables/distinct.h"
 #include "compare/fairness.h"
+#include "compare/tables/distinct.h"
 #include "compare/tables/format.h"
 #include "compare/tables/table_cells.h"
 #include "core/config.h"

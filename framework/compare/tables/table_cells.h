@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "compare/results/results.h"
 #include "compare/tables/format.h"
 #include "compare/tables/result_table.h"
-#include "compare/results/results.h"
 
 namespace duet {
 

@@ -8,9 +8,9 @@
 #include "core/error.h"
 #include "core/printable.h"
 #include "data/batch/data_memory.h"
+#include "data/format/text_lines.h"
 #include "data/set/dataset_file.h"
 #include "data/set/dataset_types.h"
-#include "data/format/text_lines.h"
 
 namespace duet {
 namespace {

@@ -4,9 +4,9 @@
 #include <cstdint>
 
 #include "core/config.h"
-#include "data/set/dataset.h"
 #include "data/format/image.h"
 #include "data/format/resample.h"
+#include "data/set/dataset.h"
 
 namespace duet {
 

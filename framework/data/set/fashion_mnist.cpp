@@ -1,7 +1,7 @@
 // Fashion-MNIST (Xiao, Rasul, Vollgraf 2017): 60000 + 10000 grey images of 28x28, ten kinds of
 // clothes. No keys.
-#include "data/set/dataset_types.h"
 #include "data/format/idx.h"
+#include "data/set/dataset_types.h"
 
 namespace duet {
 

@@ -1,9 +1,9 @@
 // idx: images and labels in any IDX files.
 #include <cmath>
 
+#include "data/format/idx.h"
 #include "data/set/dataset_file.h"
 #include "data/set/dataset_types.h"
-#include "data/format/idx.h"
 #include "data/set/validation_split.h"
 
 namespace duet {

@@ -9,10 +9,10 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "data/batch/data_memory.h"
-#include "data/set/dataset_types.h"
-#include "data/set/degrade.h"
 #include "data/format/image.h"
 #include "data/format/image_file.h"
+#include "data/set/dataset_types.h"
+#include "data/set/degrade.h"
 #include "data/set/image_set.h"
 #include "data/set/picture_folder.h"
 #include "data/set/validation_split.h"
@@ -84,7 +84,8 @@ void report(const std::vector<std::string>& unusable, size_t all, const PairKeys
   const std::string count =
       std::to_string(unusable.size()) + " of " + std::to_string(all) + " pictures cannot be used";
   if (!keys.skip) {
-    throw DataError(count + ":\n" + first_told(unusable, "\n") + "\ndata.on_error: skip leaves them out");
+    throw DataError(count + ":\n" + first_told(unusable, "\n") +
+                    "\ndata.on_error: skip leaves them out");
   }
   data.warnings.push_back(count + " and are left out: " + first_told(unusable, "; "));
   for (const std::string& picture : unusable) data.left_out.add(picture);

@@ -10,9 +10,9 @@
 #include "core/parallel.h"
 #include "core/printable.h"
 #include "data/batch/data_memory.h"
-#include "data/set/fingerprint.h"
 #include "data/format/image_file.h"
 #include "data/format/resample.h"
+#include "data/set/fingerprint.h"
 
 namespace duet {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/config.h"
-#include "data/set/dataset.h"
 #include "data/format/image.h"
+#include "data/set/dataset.h"
 
 namespace duet {
 

@@ -1,7 +1,7 @@
 // MNIST (LeCun, Cortes, Burges 1998): 60000 + 10000 grey images of 28x28, handwritten digits. No
 // keys.
-#include "data/set/dataset_types.h"
 #include "data/format/idx.h"
+#include "data/set/dataset_types.h"
 
 namespace duet {
 

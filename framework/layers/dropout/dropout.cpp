@@ -9,17 +9,15 @@ namespace duet {
 ImplEntry<DropoutProblem> dropout_cpu_reference();
 ImplEntry<DropoutProblem> dropout_custom_recompute();
 ImplEntry<DropoutProblem> dropout_custom_mask();
-ImplEntry<DropoutProblem> dropout_cudnn_own_masks();
 
-// cuDNN draws other masks, so that its arm would drop other elements: the cudnn family takes the shared
-// entry.
+// There is no cudnn: cuDNN draws masks of its own, so that its arm would drop other elements. The
+// family takes the shared entry.
 std::vector<ImplEntry<DropoutProblem>>& dropout_impls() {
   static std::vector<ImplEntry<DropoutProblem>> list = {
     dropout_cpu_reference(),
 #if DUET_WITH_CUDA
     dropout_custom_recompute(),
     dropout_custom_mask(),
-    dropout_cudnn_own_masks(),
 #endif
   };
   return list;

@@ -5,8 +5,6 @@
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "core/storage.h"
-#include "layers/own_masks.h"
-#include "measure/own_masks.h"
 
 namespace duet {
 namespace {
@@ -93,7 +91,6 @@ void queue_through(LayerRig& rig, const CheckSet& set) {
 
 std::vector<TensorResult> hold_to(const CheckSet& set, LayerRig& rig) {
   InterruptGuard::check();  // comparing large tensors takes a while, too
-  if (has_own_masks(rig.id()) && rig.situation().training) return {hold_to_own_mask(set, rig)};
   std::vector<TensorResult> results;
   const Layer& layer = rig.layer();
   const auto found = rig.written_by(set.pass());

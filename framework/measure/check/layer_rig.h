@@ -29,7 +29,6 @@ class LayerRig {
 
   const Layer& layer() const { return layer_; }
   const std::string& id() const { return op_.id(); }
-  const LayerSituation& situation() const { return situation_; }
   Context& context() { return context_; }
   BoundOp& op() { return op_; }
 

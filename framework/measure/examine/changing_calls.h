@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
-#include "measure/examine/fault.h"
 #include "measure/check/layer_rig.h"
+#include "measure/examine/fault.h"
 
 namespace duet {
 

@@ -12,11 +12,9 @@
 #include "core/interrupt.h"
 #include "device/fresh_memory.h"
 #include "device/step_graph.h"
-#include "layers/own_masks.h"
 #include "measure/check/classify.h"
 #include "measure/check/compare_memory.h"
 #include "measure/examine/examine_checks.h"
-#include "measure/own_masks.h"
 #include "measure/examine/process_state.h"
 #include "measure/examine/repeat_work.h"
 
@@ -342,9 +340,6 @@ Examination check(const Layer& layer, std::string_view id, Pass pass, const Chec
   std::optional<ProcessState> process;
   if (level == CheckLevel::kEverything) process.emplace(context);
   try {
-    if (has_own_masks(id) && check_data.situation.training) {
-      return examine_own_masks(layer, id, pass, check_data, context);
-    }
     const bool exact = check_data.exact && can_be_exact(layer, id, pass);
     if (level == CheckLevel::kAgreement) {
       const CheckSet set(layer, pass, check_data.data, check_data.expected, context.device(),

@@ -14,9 +14,9 @@
 #include "core/printable.h"
 #include "net/json_file.h"
 #include "net/yaml.h"
-#include "train/run/config_changes.h"
 #include "train/checkpoint/dataset_metadata.h"
 #include "train/checkpoint/safetensors.h"
+#include "train/run/config_changes.h"
 
 namespace duet {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "core/error.h"
 #include "core/printable.h"
-#include "train/run/run_folder.h"
 #include "train/checkpoint/safetensors.h"
+#include "train/run/run_folder.h"
 
 namespace duet {
 namespace {

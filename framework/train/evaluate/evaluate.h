@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "train/setup.h"
 #include "train/checkpoint/trained.h"
+#include "train/setup.h"
 
 namespace duet {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "train/evaluate/heat_map.h"
 #include "train/checkpoint/trained.h"
+#include "train/evaluate/heat_map.h"
 
 namespace duet {
 

@@ -10,8 +10,9 @@ namespace duet {
 
 struct PredictOptions {
   TrainedOptions trained;
-  std::vector<std::string> images;  // files (data/set/pictures.h), or tables of a network of numbers
-  int64_t top = 3;                  // classes of each image, the likeliest first
+  std::vector<std::string>
+      images;       // files (data/set/pictures.h), or tables of a network of numbers
+  int64_t top = 3;  // classes of each image, the likeliest first
   bool resize = false;
   std::string activations;  // folder for pictures of what layers make of each image; empty: none
   std::string out;          // folder for the pictures that the network makes

@@ -13,10 +13,10 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/run/goal.h"
 #include "train/run/run_folder.h"
-#include "train/setup.h"
-#include "train/trainer.h"
-#include "train/step/training.h"
 #include "train/run/training_events.h"
+#include "train/setup.h"
+#include "train/step/training.h"
+#include "train/trainer.h"
 
 namespace duet {
 

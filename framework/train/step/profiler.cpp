@@ -11,8 +11,8 @@
 #include "device/gpu.h"
 #include "net/table.h"
 #include "net/yaml.h"
-#include "train/step/profile.h"
 #include "train/run/run_folder.h"
+#include "train/step/profile.h"
 #include "train/step/trace.h"
 #include "train/version.h"
 

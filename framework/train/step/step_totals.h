@@ -6,8 +6,8 @@
 
 #include "net/net.h"
 #include "optim/advance.h"
-#include "train/step/loss_weight.h"
 #include "train/evaluate/metrics.h"
+#include "train/step/loss_weight.h"
 
 namespace duet {
 

@@ -13,8 +13,8 @@
 #include "net/net.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
-#include "train/evaluate/evaluation.h"
 #include "train/checkpoint/initial_weights.h"
+#include "train/evaluate/evaluation.h"
 #include "train/step/program.h"
 #include "train/step/step_graphs.h"
 

@@ -9,9 +9,9 @@
 // Limits:   math tf32 or bf16, groups = 1, 32-bit element numbers, padded height and width below
 //           16384; compute capability 8.0.
 #include "layers/conv2d/conv2d.h"
-#include "layers/conv2d/wgmma/halo_convolution.h"
 #include "layers/conv2d/mma/mma_convolution.cuh"
 #include "layers/conv2d/mma/pointwise_product.cuh"
+#include "layers/conv2d/wgmma/halo_convolution.h"
 
 namespace duet {
 

@@ -4,8 +4,8 @@
 
 #include "kernels/mma_tile.cuh"
 #include "layers/conv2d/ladder/conv2d_gathers.cuh"
-#include "layers/conv2d/wgmma/staged_convolution.cuh"
 #include "layers/conv2d/small_channels/strided_product.cuh"
+#include "layers/conv2d/wgmma/staged_convolution.cuh"
 
 namespace duet {
 

@@ -9,9 +9,9 @@
 //           weights, is rewritten first (mma_staging.cuh).
 // Limits:   math bf16 or tf32, groups = 1, more than 32 (tf32: 16) channels and filters, strides up to 2;
 //           backward_filter in bf16: images that boxes of 16 to 64 positions divide; compute capability 9.0.
+#include "layers/conv2d/mma/pointwise.h"
 #include "layers/conv2d/wgmma/conv2d_wgmma.cuh"
 #include "layers/conv2d/wgmma/halo_convolution.cuh"
-#include "layers/conv2d/mma/pointwise.h"
 
 namespace duet {
 
