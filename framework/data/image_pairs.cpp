@@ -13,6 +13,7 @@
 #include "data/degrade.h"
 #include "data/image.h"
 #include "data/image_file.h"
+#include "data/image_set.h"
 #include "data/picture_folder.h"
 #include "data/validation_split.h"
 
@@ -22,7 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kMostPatch = 4096;
-constexpr size_t kMostTold = 10;  // of the pictures that cannot be used
 
 struct PairKeys {
   PictureFolders folders;
@@ -78,23 +78,6 @@ Pairs pairs_of(const fs::path& file, const PairKeys& keys, uint64_t number) try 
   return {.error = file.string() + ": " + message_of(error)};
 }
 
-void report(const std::vector<std::string>& unusable, size_t all, const PairKeys& keys,
-            Dataset& data) {
-  if (unusable.empty()) return;
-  std::vector<std::string> told = unusable;
-  if (told.size() > kMostTold) {
-    told.resize(kMostTold);
-    told.push_back("...");
-  }
-  const std::string count =
-      std::to_string(unusable.size()) + " of " + std::to_string(all) + " pictures cannot be used";
-  if (!keys.skip) {
-    throw DataError(count + ":\n" + join(told, "\n") + "\ndata.on_error: skip leaves them out");
-  }
-  data.warnings.push_back(count + " and are left out: " + join(told, "; "));
-  for (const std::string& picture : unusable) data.left_out.add(picture);
-}
-
 // `first` is the number of the first picture among all of the data set.
 Split read_pairs(const fs::path& folder, const PairKeys& keys, uint64_t first, Dataset& data) {
   const std::vector<fs::path> files = pictures_below(folder);
@@ -116,7 +99,7 @@ Split read_pairs(const fs::path& folder, const PairKeys& keys, uint64_t first, D
     targets->images.insert(targets->images.end(), pairs.targets.begin(), pairs.targets.end());
     pairs = {};
   }
-  report(unusable, files.size(), keys, data);
+  leave_out(unusable, files.size(), "cannot be used", keys.skip, data);
   targets->count = split.count;
   split.targets = std::move(targets);
   return split;
