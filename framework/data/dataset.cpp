@@ -73,7 +73,7 @@ fs::path cache_folder(const fs::path& name) {
 const std::vector<const DatasetType*>& dataset_types() {
   static const std::vector<const DatasetType*> types = {
       &cifar10_type(),          &cifar100_type(),         &csv_type(),
-      &fashion_mnist_type(),    &idx_type(),
+      &detection_type(),        &fashion_mnist_type(),    &idx_type(),
       &image_folder_type(),     &image_pairs_type(),      &mnist_type(),
       &synthetic_images_type(), &synthetic_points_type(), &tiny_imagenet_type(),
   };
