@@ -1,5 +1,5 @@
 // The part of plain_loops() that is about softmax_cross_entropy.
-#include "core/labels.h"
+#include "core/mixed_labels.h"
 #include "plain_parts.h"
 
 namespace duet::plain {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "core/mixed_labels.h"
 #include "plain_loops.h"
 #include "plain_text.h"
 #include "program_calls.h"

@@ -15,7 +15,7 @@ void check_labels(const std::vector<TensorDesc>& inputs, LabelShapes allowed) {
                      "; put flatten or linear before it, or use mse_loss, l1_loss or "
                      "charbonnier_loss for targets of that shape");
   }
-  const bool mixed = x.shape.rank() == 2 && labels == labels_desc(x.shape[0], true);
+  const bool mixed = x.shape.rank() == 2 && labels == mixed_labels_desc(x.shape[0]);
   if (mixed && !all) {
     throw ShapeError(
         "takes no mixed labels; of the losses softmax_cross_entropy alone does: use it, "

@@ -18,7 +18,7 @@
 // loss. dx is 0 in rows that do not count; targets are constants, without a gradient.
 #pragma once
 
-#include "core/labels.h"
+#include "core/mixed_labels.h"
 #include "layers/layer.h"
 
 namespace duet {

@@ -17,9 +17,11 @@ bool needs_gradients(const std::vector<InputSource>& inputs) {
                      [](const InputSource& input) { return input.gradient; });
 }
 
-// The batch as a network of that arithmetic reads it. A double reference stays in double.
+// The batch as a network of that arithmetic reads it. A double reference stays in double, and
+// boxes, whose edges bfloat16 would move by pixels, in float32.
 std::vector<BatchField> stored(std::vector<BatchField> fields, Math math) {
   for (BatchField& field : fields) {
+    if (field.kind == FieldKind::kBoxes) continue;
     if (field.desc.dtype == DType::kFloat32) field.desc.dtype = storage_of(math);
   }
   return fields;
@@ -121,21 +123,35 @@ class Resolver {
                     "loss read it, or delete it");
   }
 
-  // Reports fields that this data set has not.
+  // Reports fields that this data set has not, and those of which a loss or metric reads another
+  // kind.
   bool knows_fields() {
     bool known = true;
     for (const LayerSpec& layer : spec_.layers) {
-      for (const LayerInput& input : layer.inputs) {
-        if (input.layer != kField || find_field(input.field)) continue;
-        std::vector<std::string> names;
-        for (const BatchField& field : fields_) names.push_back(field.name);
-        errors_.add(layer.mark, label_of(layer.name, *layer.layer) +
-                                    ": the data set has no field '" + input.field + "'; it has " +
-                                    join(names));
+      const std::vector<std::string_view> defaults = layer.layer->fields();
+      for (size_t i = 0; i < layer.inputs.size(); ++i) {
+        const LayerInput& input = layer.inputs[i];
+        if (input.layer != kField) continue;
+        const std::string_view place = i > 0 && i <= defaults.size() ? defaults[i - 1] : "";
+        const BatchField* const field = find_field(input.field);
+        if (field && can_stand_for(place, field->kind)) continue;
         known = false;
+        const std::string what =
+            field ? "reads the field " + duet::text_of(*field) + " in place of '" +
+                        std::string(place) + "', which it cannot be; the data set has "
+                  : "the data set has no field '" + input.field + "'" +
+                        (input.field == kLabelsField ? " of classes" : "") + "; it has ";
+        errors_.add(layer.mark,
+                    label_of(layer.name, *layer.layer) + ": " + what + texts_of_fields());
       }
     }
     return known;
+  }
+
+  std::string texts_of_fields() const {
+    std::vector<std::string> texts;
+    for (const BatchField& field : fields_) texts.push_back(duet::text_of(field));
+    return join(texts);
   }
 
   BatchField* find_field(const std::string& name) {
@@ -548,7 +564,7 @@ class Resolver {
 
   void check_classes(const LayerSpec& loss) {
     const BatchField* const labels = find_field(loss.inputs.back().field);
-    if (!labels || labels->kind != FieldKind::kClasses) return;
+    if (!labels || !can_stand_for(kLabelsField, labels->kind)) return;
     const int64_t classes = labels->classes;
     // The last may be one that does not count.
     const int64_t needed = classes - (loss.layer->ignored_class() == classes - 1 ? 1 : 0);

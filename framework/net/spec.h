@@ -54,7 +54,6 @@ struct LayerSpec {
 struct DataSpec {
   std::string dataset;
   int64_t batch = 64;
-  bool mixed_labels = false;  // of a training with mixup; read_setup() finds out
 };
 
 struct TrainSpec {

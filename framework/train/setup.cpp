@@ -171,7 +171,6 @@ Setup read_setup(ConfigNode config, const SetupOptions& options) {
   const size_t mistakes = errors.count();
   setup.dataset = read_data(setup.config, setup.spec.data.dataset, errors);
   const DatasetInfo& info = setup.dataset.info;
-  setup.spec.data.mixed_labels = options.training && info.augment.mixup > 0.0;
   const bool shape_known = info.channels > 0 && errors.count() == mistakes;
   ConfigReader optimizer(setup.config.at_or_add("optimizer"), "optimizer", errors);
   setup.optimizer = read_optimizer(optimizer);
@@ -181,7 +180,7 @@ Setup read_setup(ConfigNode config, const SetupOptions& options) {
         read_schedule(schedule, options.part_of_run ? file_epochs : setup.spec.train.epochs);
   }
   if (shape_known && !setup.spec.layers.empty()) {
-    const auto fields = fields_of(info, setup.spec.data.batch, setup.spec.data.mixed_labels);
+    const auto fields = fields_of(info, setup.spec.data.batch, options.training);
     setup.layers = resolve(setup.spec, fields, errors, options.training);
     if (setup.spec.fold_norms && !options.training && errors.empty()) {
       setup.trained_layers = std::move(setup.layers);
@@ -221,8 +220,16 @@ void check_schedule(const Setup& setup, const std::string& file, const Dataset& 
   errors.raise_if_any();
 }
 
+std::vector<BatchField> fields_of(const Setup& setup) {
+  return fields_of(setup.dataset.info, setup.spec.data.batch, true);
+}
+
 std::string training_text(const Setup& setup) {
-  std::vector<std::vector<std::string>> rows;
+  std::vector<std::string> fields;
+  for (const BatchField& field : fields_of(setup)) {
+    fields.push_back(text_of(field) + " " + field.desc.shape.to_string());
+  }
+  std::vector<std::vector<std::string>> rows = {{"batch", join(fields)}};
   for (const char* part : {"optimizer", "schedule"}) {
     const ConfigNode* node = setup.config.find(part);
     if (!node) continue;

@@ -63,8 +63,10 @@ void check_batch(const Setup& setup, const std::string& file, const Dataset& dat
 /// profile, may end within it.
 void check_schedule(const Setup& setup, const std::string& file, const Dataset& data);
 
-/// Optimizer and schedule with their keys, in lines for people. Without a schedule nothing is said
-/// of it.
+/// The fields of a batch in training.
+std::vector<BatchField> fields_of(const Setup& setup);
+/// These, and optimizer and schedule with their keys, in lines for people. Without a
+/// schedule nothing is said of it.
 std::string training_text(const Setup& setup);
 
 /// Makes the choices of `backend: auto` (net/auto.h), measuring where no earlier run has, and logs

@@ -82,6 +82,11 @@ void show_network(Setup& setup, bool as_json, const std::string& svg) {
   if (as_json) {
     json object = training_json(setup);
     object["name"] = spec.name;
+    for (const BatchField& field : fields_of(setup)) {
+      object["fields"].push_back({{"name", field.name},
+                                  {"kind", to_string(field.kind)},
+                                  {"shape", field.desc.shape.to_string()}});
+    }
     object["parameters"] = parameter_count(setup.layers);
     object["layers"] = network_json(setup.layers, nullptr);
     std::printf("%s\n", json_text(object).c_str());

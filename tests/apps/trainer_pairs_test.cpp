@@ -105,8 +105,9 @@ TEST_F(Doubling, WrongInputIsNamed) {
                  "4x4x6x6", "4x1x12x12");
   EXPECT_OUTCOME(with("layers.similarity.window=gaussian"), kExitUsage, "layer similarity (ssim)",
                  "windows of 11x11 pixels", "4x1x12x12, less 2 pixels at each side");
-  EXPECT_OUTCOME(with("layers.loss.type=softmax_cross_entropy"), kExitUsage,
-                 "the data set has no field 'labels'; it has images, rows, targets");
+  EXPECT_OUTCOME(
+      with("layers.loss.type=softmax_cross_entropy"), kExitUsage,
+      "the data set has no field 'labels' of classes; it has images, rows, targets (images)");
   EXPECT_OUTCOME(folder_.run("--config net.yaml --out run --epochs 1 --quiet"), kExitDone);
   EXPECT_OUTCOME(folder_.run("predict --checkpoint run small.png"), kExitUsage, "--out DIR");
   EXPECT_OUTCOME(folder_.run("predict --checkpoint run --out made small.png other/small.png"),

@@ -148,8 +148,8 @@ TEST_F(Houses, WrongInputIsNamed) {
   EXPECT_OUTCOME(with("layers.fc.out_features=3"), kExitUsage, "layer loss (mse_loss)", "8x3",
                  "8x2");
   EXPECT_OUTCOME(with("layers.loss.type=softmax_cross_entropy"), kExitUsage,
-                 "layer loss (softmax_cross_entropy): the data set has no field 'labels'; it has "
-                 "images, rows, targets");
+                 "layer loss (softmax_cross_entropy): the data set has no field 'labels' of "
+                 "classes; it has images, rows, targets (numbers)");
   EXPECT_OUTCOME(with("data.targets=[price,price]"), kExitUsage, "'price' is named twice");
   EXPECT_OUTCOME(with("data.label=kind --set data.classes=2 --set data.targets=[kind,tall] "
                       "--set data.features=0"),
@@ -164,10 +164,9 @@ layers:
   - {type: linear, out_features: 2}
   - {name: loss, type: l1_loss}
 )");
-  EXPECT_OUTCOME(
-      folder_.run("--config labels.yaml --dry-run"), kExitUsage,
-      "layer loss (l1_loss): the data set has no field 'targets'; it has images, labels, "
-      "rows");
+  EXPECT_OUTCOME(folder_.run("--config labels.yaml --dry-run"), kExitUsage,
+                 "layer loss (l1_loss): the data set has no field 'targets'; it has images, labels "
+                 "(classes), rows");
   EXPECT_OUTCOME(folder_.run("--config net.yaml --out run --epochs 1 --quiet"), kExitDone);
   folder_.write("new.csv", "note,width\nsmall,4\n");
   folder_.write("text.csv", "height,width\n3,4\n3,x\n");

@@ -9,12 +9,12 @@
 #include <map>
 
 #include "core/error.h"
-#include "core/labels.h"
+#include "core/mixed_labels.h"
 #include "data/batch/augment_pixels.h"
 #include "data/batch/batches.h"
 #include "data/batch/mixup.h"
 #include "data/batch/order.h"
-#include "net/yaml.h"
+#include "support/read_augments.h"
 #include "support/small_split.h"
 #include "support/text.h"
 
@@ -25,13 +25,7 @@ constexpr uint64_t kSeed = 21;
 
 Augment augment_of(const std::string& list, int64_t channels = 3, int64_t height = 12,
                    int64_t width = 10) {
-  ConfigNode node = read_yaml("{augment: " + list + "}", "test");
-  ConfigErrors errors("test");
-  ConfigReader reader(node, "data", errors);
-  const Augment augment = read_augment(reader, channels, height, width);
-  reader.finish();
-  errors.raise_if_any();
-  return augment;
+  return read_augments(list, channels, height, width);
 }
 
 // An image as doubles, channel by channel.
@@ -323,11 +317,10 @@ TEST(Augment, MixupIsOfEachImageAndTheOneBeforeIt) {
     augment.mixup = mix ? 0.4 : 0.0;
     const Batches batches(context, info, split,
                           {.batch = kBatch, .seed = kSeed, .shuffle = true, .augment = augment});
-    std::pair<std::vector<float>, std::vector<int32_t>> batch(kBatch * kSize,
-                                                              kBatch * kMixedColumns);
+    std::pair<std::vector<float>, std::vector<int32_t>> batch(kBatch * kSize, kBatch * kMixedWords);
     batches.gather(context, &step,
                    {{"images", {{{kBatch, 3, 12, 10}}, batch.first.data()}},
-                    {"labels", {labels_desc(kBatch, true), batch.second.data()}}});
+                    {"labels", {mixed_labels_desc(kBatch), batch.second.data()}}});
     return batch;
   };
   std::map<int32_t, int> shares;
@@ -353,6 +346,22 @@ TEST(Augment, MixupIsOfEachImageAndTheOneBeforeIt) {
     }
   }
   EXPECT_GT(shares.size(), 30u);  // one a step
+}
+
+TEST(Augment, MixedLabelsAreAKindOfFieldThatOnlyATrainingWithMixupHas) {
+  DatasetInfo info = make_info(3, 12, 10);
+  const auto labels_of = [&](bool training) { return fields_of(info, 8, training).at(1); };
+  for (const bool training : {false, true}) {
+    EXPECT_EQ(labels_of(training).kind, FieldKind::kClasses);
+    EXPECT_EQ(labels_of(training).desc, labels_desc(8));
+  }
+  info.augment = augment_of("[{type: mixup}]");
+  EXPECT_EQ(labels_of(false).kind, FieldKind::kClasses);
+  const BatchField mixed = labels_of(true);
+  EXPECT_EQ(mixed.name, kLabelsField);
+  EXPECT_EQ(text_of(mixed), "labels (mixed classes)");
+  EXPECT_EQ(mixed.desc, mixed_labels_desc(8));
+  EXPECT_EQ(mixed.classes, 10);
 }
 
 TEST(Augment, MixupSharesAreThoseOfTheBetaDistribution) {

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "core/labels.h"
+#include "core/mixed_labels.h"
 #include "data/batch/batches.h"
 #include "device/device.h"
 #include "device/step_graph.h"
@@ -23,7 +23,8 @@ struct BatchesArm {
       : context(device),
         batches(context, info, split, options),
         x_desc{{options.batch, info.channels, info.height, info.width}, dtype, layout},
-        labels_desc(duet::labels_desc(options.batch, options.augment.mixup > 0.0)),
+        labels_desc((options.augment.mixup > 0.0 ? duet::mixed_labels_desc
+                                                 : duet::labels_desc)(options.batch)),
         step(device, sizeof(uint64_t)),
         x(device, x_desc.bytes()),
         labels(device, labels_desc.bytes()) {}
@@ -201,38 +202,58 @@ TEST_P(BatchesGpuIn, StreamedThroughAGraphTheyHaveTheBitsOfTheCpu) {
   }
 }
 
+// All fields of batches of those steps, resident and streamed.
+void expect_fields_of_the_cpu(const DatasetInfo& info, const Split& split, BatchOptions options,
+                              DType dtype, const std::vector<uint64_t>& steps) {
+  Context cpu(Device::kCpu), gpu(Device::kGpu);
+  const Batches on_cpu(cpu, info, split, options);
+  const Batches resident(gpu, info, split, options);
+  options.stream = Stream::kMemory;
+  const Batches streamed(gpu, info, split, options);
+  FieldBuffers expected(info, options.batch, Device::kCpu, dtype);
+  FieldBuffers found(info, options.batch, Device::kGpu, dtype);
+  const Buffer step(Device::kGpu, sizeof(uint64_t));
+  for (const uint64_t number : steps) {
+    expected.fill(0x77);
+    on_cpu.gather(cpu, &number, expected.tensors);
+    copy_bytes(step.data(), Device::kGpu, &number, Device::kCpu, sizeof number);
+    for (const Batches* const batches : {&resident, &streamed}) {
+      found.fill(0x77);
+      batches->stage(number);
+      batches->gather(gpu, static_cast<const uint64_t*>(step.data()), found.tensors);
+      gpu.synchronize();
+      for (const std::string& name : found.names) {
+        ASSERT_EQ(found.words(name), expected.words(name))
+            << name << " " << batches->whereabouts() << " shuffle " << options.shuffle << " step "
+            << number;
+      }
+    }
+  }
+}
+
 TEST_P(BatchesGpuIn, RecordsHaveTheBitsOfTheCpu) {
   for (const auto& [channels, side] : {std::pair<int64_t, int64_t>{3, 5}, {1, 28}}) {
     DatasetInfo info = make_info(channels, side, side);
     Split split = make_split(info, 103);
     add_records(info, split);
     for (const bool shuffle : {false, true}) {
-      BatchOptions options{.batch = 10, .seed = 5, .shuffle = shuffle};
-      Context cpu(Device::kCpu), gpu(Device::kGpu);
-      const Batches on_cpu(cpu, info, split, options);
-      const Batches resident(gpu, info, split, options);
-      options.stream = Stream::kMemory;
-      const Batches streamed(gpu, info, split, options);
-      FieldBuffers expected(info, 10, Device::kCpu, GetParam());
-      FieldBuffers found(info, 10, Device::kGpu, GetParam());
-      const Buffer step(Device::kGpu, sizeof(uint64_t));
-      for (const uint64_t number : {uint64_t{0}, uint64_t{1}, uint64_t{10}, uint64_t{21}}) {
-        expected.fill(0x77);
-        on_cpu.gather(cpu, &number, expected.tensors);
-        copy_bytes(step.data(), Device::kGpu, &number, Device::kCpu, sizeof number);
-        for (const Batches* const batches : {&resident, &streamed}) {
-          found.fill(0x77);
-          batches->stage(number);
-          batches->gather(gpu, static_cast<const uint64_t*>(step.data()), found.tensors);
-          gpu.synchronize();
-          for (const std::string& name : found.names) {
-            ASSERT_EQ(found.words(name), expected.words(name))
-                << name << " " << batches->whereabouts() << " shuffle " << shuffle << " step "
-                << number;
-          }
-        }
-      }
+      expect_fields_of_the_cpu(info, split, {.batch = 10, .seed = 5, .shuffle = shuffle},
+                               GetParam(), {0, 1, 10, 21});
     }
+  }
+}
+
+// More boxes than threads look at at once.
+TEST_P(BatchesGpuIn, BoxesHaveTheBitsOfTheCpu) {
+  DatasetInfo info = make_info(3, 24, 32);
+  Split split = make_split(info, 61);
+  add_boxes(info, split, 300);
+  expect_fields_of_the_cpu(info, split, {.batch = 10}, GetParam(), {0, 6});
+  for (Augment augment : augments()) {
+    augment.mixup = 0.0;
+    expect_fields_of_the_cpu(info, split,
+                             {.batch = 10, .seed = 5, .shuffle = true, .augment = augment},
+                             GetParam(), {0, 1, 9, 40});
   }
 }
 

@@ -11,7 +11,7 @@
 
 #include "core/bfloat16.h"
 #include "core/error.h"
-#include "core/labels.h"
+#include "core/mixed_labels.h"
 #include "data/batch/order.h"
 #include "support/small_split.h"
 #include "support/text.h"
@@ -27,7 +27,7 @@ struct Batch {
 Batch gather(const Batches& batches, Context& context, const DatasetInfo& info, uint64_t step,
              Layout layout = Layout::kNCHW, bool mixed = false) {
   const Shape shape{batches.batch(), info.channels, info.height, info.width};
-  const TensorDesc labels = labels_desc(batches.batch(), mixed);
+  const TensorDesc labels = (mixed ? mixed_labels_desc : labels_desc)(batches.batch());
   Batch batch{std::vector<float>(static_cast<size_t>(shape.elements()), NAN),
               std::vector<int32_t>(static_cast<size_t>(labels.elements()), -7)};
   batches.gather(context, &step,
@@ -280,8 +280,8 @@ TEST(Batches, NumbersOfRecordsAreRoundedToBfloat16) {
   batches.gather(context, &step, narrow.tensors);
   EXPECT_EQ(narrow.words("tokens"), wide.words("tokens"));
   for (int i = 0; i < 4 * 20; ++i) {
-    EXPECT_EQ(narrow.tensors["boxes"].data<bfloat16>()[i].bits,
-              bfloat16(wide.tensors["boxes"].data<float>()[i]).bits);
+    EXPECT_EQ(narrow.tensors["numbers"].data<bfloat16>()[i].bits,
+              bfloat16(wide.tensors["numbers"].data<float>()[i]).bits);
   }
 }
 
@@ -328,13 +328,13 @@ TEST(Batches, RefuseRecordsThatDoNotFit) {
   const uint64_t step = 0;
   const Batches right = batches({.flip = 65536});
   FieldTensors wrong = fields.tensors;
-  wrong["boxes"].desc.shape = {4, 5, 4};
+  wrong["numbers"].desc.shape = {4, 5, 4};
   EXPECT_THROW(right.gather(context, &step, wrong), std::logic_error);
   wrong = fields.tensors;
   wrong["tokens"].desc.dtype = DType::kFloat32;
   EXPECT_THROW(right.gather(context, &step, wrong), std::logic_error);
   wrong = fields.tensors;
-  wrong["others"] = wrong["boxes"];
+  wrong["others"] = wrong["numbers"];
   EXPECT_TRUE(has(error_of<std::logic_error>([&] { right.gather(context, &step, wrong); }),
                   "the samples have no field 'others'"));
   EXPECT_THROW(batches({.mixup = 0.2}), std::logic_error);

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "core/labels.h"
+#include "core/mixed_labels.h"
 #include "support/case_rig.h"
 #include "support/text.h"
 #include "test_paths.h"
@@ -129,7 +129,7 @@ TEST(Losses, RefuseWrongKeys) {
 }
 
 TEST(Losses, OthersThanCrossEntropyRefuseMixedLabels) {
-  const LayerCase c{.x = {{{4, 3}}, labels_desc(4, true)}};
+  const LayerCase c{.x = {{{4, 3}}, mixed_labels_desc(4)}};
   EXPECT_NO_THROW(make_layer("softmax_cross_entropy", c));
   for (const char* type : {"mse", "bce_with_logits", "multi_margin"}) {
     const std::string why = error_of<ShapeError>([&] { make_layer(type, c); });

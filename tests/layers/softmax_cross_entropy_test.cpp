@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "core/config.h"
-#include "core/labels.h"
+#include "core/mixed_labels.h"
 #include "layers/layers.h"
 #include "support/case_rig.h"
 #include "support/text.h"
@@ -16,7 +16,7 @@ std::vector<LayerCase> softmax_cross_entropy_cases() {
     return {{{n, c}}, labels_desc(n)};
   };
   const auto mixed = [](int64_t n, int64_t c) -> std::vector<TensorDesc> {
-    return {{{n, c}}, labels_desc(n, true)};
+    return {{{n, c}}, mixed_labels_desc(n)};
   };
   const auto positions = [](int64_t n, int64_t t, int64_t c) -> std::vector<TensorDesc> {
     const TensorDesc x{{n, t, c}};
@@ -112,9 +112,10 @@ using Keys = std::vector<std::pair<std::string, std::string>>;
 /// What every implementation that can run here makes of `logits` (row by row) and `labels`.
 std::vector<Results> run_all(const std::vector<double>& logits, const std::vector<double>& labels,
                              double dloss = 1, bool mixed = false, const Keys& keys = {}) {
-  const auto n = static_cast<int64_t>(labels.size()) / (mixed ? kMixedColumns : 1);
+  const auto n = static_cast<int64_t>(labels.size()) / (mixed ? kMixedWords : 1);
   const LayerCase c{.keys = keys,
-                    .x = {{{n, static_cast<int64_t>(logits.size()) / n}}, labels_desc(n, mixed)}};
+                    .x = {{{n, static_cast<int64_t>(logits.size()) / n}},
+                          mixed ? mixed_labels_desc(n) : labels_desc(n)}};
   const auto layer = make_layer("softmax_cross_entropy", c);
   const LayerData data{.x = {logits, labels}, .dy = {{dloss}, {}}};
   std::vector<Results> all;

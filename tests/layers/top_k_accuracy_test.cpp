@@ -6,7 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "core/labels.h"
+#include "core/mixed_labels.h"
 #include "layers/layers.h"
 #include "support/case_rig.h"
 #include "support/text.h"
@@ -38,7 +38,7 @@ std::vector<LayerCase> top_k_accuracy_cases() {
       {.name = "positions", .keys = three, .x = labelled({4, 7, 10})},
       {.name = "three_positions", .keys = one, .x = labelled({9, 3, 4})},
       {.name = "ignored", .keys = {{"k", "2"}, {"ignore_class", "1"}}, .x = labelled({33, 4})},
-      {.name = "mixed", .keys = three, .x = {{{64, 10}}, labels_desc(64, true)}},
+      {.name = "mixed", .keys = three, .x = {{{64, 10}}, mixed_labels_desc(64)}},
       {.name = "ties", .keys = three, .x = labelled({301, 10}), .data = Data::kTies},
       {.name = "non_finite", .keys = three, .x = labelled({64, 10}), .data = Data::kNonFinite},
   };
@@ -112,7 +112,7 @@ TEST(TopKAccuracy, RowsWithoutAClassDoNotCount) {
 
 // The label with the larger share; of equal ones the first.
 TEST(TopKAccuracy, OfMixedLabels) {
-  const LayerCase c{.keys = {{"k", "1"}}, .x = {{{4, 2}}, labels_desc(4, true)}};
+  const LayerCase c{.keys = {{"k", "1"}}, .x = {{{4, 2}}, mixed_labels_desc(4)}};
   const double half = kWholeShare / 2;
   expect_totals(c, {0, 1, 0, 1, 0, 1, 0, 1}, {1, 0, half, 0, 1, half, 0, 1, 1, 1, -1, half + 1},
                 {2, 3});

@@ -7,6 +7,7 @@
 #include <random>
 #include <stdexcept>
 
+#include "core/mixed_labels.h"
 #include "core/storage.h"
 #include "layers/layers.h"
 

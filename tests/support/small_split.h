@@ -4,6 +4,7 @@
 
 #include <bit>
 
+#include "data/set/boxed_pictures.h"
 #include "data/set/dataset.h"
 #include "device/device.h"
 
@@ -31,8 +32,8 @@ inline Split make_split(const DatasetInfo& info, int64_t count) {
 inline void add_records(DatasetInfo& info, Split& split) {
   info.records = {{"targets", FieldKind::kNumbers, {3}},
                   {"tokens", FieldKind::kClasses, {150}, 50},
-                  {"boxes", FieldKind::kNumbers, {4, 5}},
-                  {"box_count", FieldKind::kClasses, {}, 5}};
+                  {"numbers", FieldKind::kNumbers, {4, 5}},
+                  {"class", FieldKind::kClasses, {}, 5}};
   for (const RecordField& field : info.records) {
     std::vector<uint32_t>& words = split.records.emplace_back();
     for (int64_t i = 0; i < split.count * field.shape.elements(); ++i) {
@@ -43,11 +44,34 @@ inline void add_records(DatasetInfo& info, Split& split) {
   }
 }
 
+/// Gives the samples up to `most` boxes each, of all sizes and at all places of their images.
+inline void add_boxes(DatasetInfo& info, Split& split, int64_t most) {
+  info.records.push_back({std::string(kBoxesField), FieldKind::kBoxes, {most, kBoxNumbers}, 7});
+  std::vector<uint32_t>& words = split.records.emplace_back();
+  uint32_t state = 1;
+  const auto draw = [&](int64_t first, int64_t last) {
+    state = state * 1664525 + 1013904223;
+    return static_cast<int32_t>(first + (state >> 8) % (last - first + 1));
+  };
+  const int64_t right = info.width * kBoxUnit, bottom = info.height * kBoxUnit;
+  for (int64_t n = 0; n < split.count; ++n) {
+    std::vector<Box> boxes;
+    for (int64_t i = 0; i < n * 7 % (most + 1); ++i) {
+      Box box{draw(0, right - 1), draw(0, bottom - 1), 0, 0, draw(0, 6)};
+      box.right = draw(box.left + 1, right);
+      box.bottom = draw(box.top + 1, bottom);
+      boxes.push_back(box);
+    }
+    add_record(boxes, most, words);
+  }
+}
+
 /// Memory on a device for every field of a batch, in the order of fields_of().
 struct FieldBuffers {
   FieldBuffers(const DatasetInfo& info, int64_t batch, Device device, DType dtype) {
     for (BatchField field : fields_of(info, batch)) {
-      if (field.desc.dtype == DType::kFloat32) field.desc.dtype = dtype;
+      const bool stored = field.desc.dtype == DType::kFloat32 && field.kind != FieldKind::kBoxes;
+      if (stored) field.desc.dtype = dtype;
       names.push_back(field.name);
       memory.emplace_back(device, field.desc.bytes());
       tensors[field.name] = {field.desc, memory.back().data()};

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/mixed_labels.h"
 #include "measure/check/guarded_buffer.h"
 #include "support/text.h"
 #include "train/checkpoint/checkpoint.h"

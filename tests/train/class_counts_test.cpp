@@ -6,7 +6,7 @@
 #include <cmath>
 #include <random>
 
-#include "core/labels.h"
+#include "core/mixed_labels.h"
 #include "device/device.h"
 
 namespace duet {
@@ -16,7 +16,7 @@ std::vector<uint64_t> counts_of(Device device, const std::vector<float>& outputs
                                 const std::vector<int32_t>& labels, bool mixed = false,
                                 int32_t ignored = kNoClass) {
   Context context(device);
-  const int64_t n = static_cast<int64_t>(labels.size()) / (mixed ? kMixedColumns : 1);
+  const int64_t n = static_cast<int64_t>(labels.size()) / (mixed ? kMixedWords : 1);
   const int64_t c = static_cast<int64_t>(outputs.size()) / n;
   const ClassCounts at{c};
   std::vector<uint64_t> counts(static_cast<size_t>(at.size()));
@@ -25,8 +25,10 @@ std::vector<uint64_t> counts_of(Device device, const std::vector<float>& outputs
   copy_bytes(x.data(), device, outputs.data(), Device::kCpu, x.bytes());
   copy_bytes(y.data(), device, labels.data(), Device::kCpu, y.bytes());
   fill_bytes(sums.data(), device, 0, sums.bytes());
-  count_classes(context, {{{{n, c}}, x.data()}, {labels_desc(n, mixed), y.data()}, ignored},
-                static_cast<uint64_t*>(sums.data()));
+  count_classes(
+      context,
+      {{{{n, c}}, x.data()}, {mixed ? mixed_labels_desc(n) : labels_desc(n), y.data()}, ignored},
+      static_cast<uint64_t*>(sums.data()));
   context.synchronize();
   copy_bytes(counts.data(), Device::kCpu, sums.data(), device, sums.bytes());
   return counts;
@@ -112,7 +114,7 @@ TEST(ClassCounts, EndABatch) {
     copy_bytes(of_loss.data(), device, &loss, Device::kCpu, sizeof loss);
     copy_bytes(of_hits.data(), device, hits, Device::kCpu, sizeof hits);
     fill_bytes(sums.data(), device, 0, sums.bytes());
-    count_classes(context, {{{{2, 2}}, x.data()}, {labels_desc(2, false), y.data()}},
+    count_classes(context, {{{{2, 2}}, x.data()}, {labels_desc(2), y.data()}},
                   static_cast<uint64_t*>(sums.data()), static_cast<StepState*>(state.data()),
                   {.loss = static_cast<const float*>(of_loss.data()),
                    .count = 1,

@@ -14,7 +14,7 @@ double sum_on(Device device, const std::vector<int32_t>& labels, bool mixed, int
   copy_bytes(rows.data(), device, labels.data(), Device::kCpu, rows.bytes());
   copy_bytes(weights.data(), device, class_weights.data(), Device::kCpu, weights.bytes());
   fill_bytes(sum.data(), device, 0xff, sum.bytes());  // a NaN
-  const auto n = static_cast<int64_t>(labels.size()) / (mixed ? kMixedColumns : 1);
+  const auto n = static_cast<int64_t>(labels.size()) / (mixed ? kMixedWords : 1);
   sum_class_weights(context,
                     {.labels = static_cast<const int32_t*>(rows.data()),
                      .rows = n,

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "core/error.h"
-#include "core/labels.h"
+#include "core/mixed_labels.h"
 #include "layers/layers.h"
 
 namespace duet {
@@ -91,7 +91,7 @@ class Binder {
     if (mixed && !layer->takes_labels()) fail("labels=mixed: it takes no labels");
     const TensorDesc x = inputs[0];
     for (const std::string_view field : layer->fields()) {
-      inputs.push_back(mixed ? labels_desc(x.shape[0], true) : field_beside(x, field));
+      inputs.push_back(mixed ? mixed_labels_desc(x.shape[0]) : field_beside(x, field));
     }
     try {
       layer->bind(inputs, options);

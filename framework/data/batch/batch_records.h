@@ -1,6 +1,6 @@
-// The records of a batch (core/field.h): fields beside images and labels, gathered by one kernel.
-// Labels would be a record of one class, but mixup mixes them as it does images, and of a training
-// on images and labels alone one kernel gathers both.
+// The records of a batch (core/field.h): fields beside images and labels, gathered by one kernel, and
+// boxes by another that moves them as their images. Labels would be a record of one class, but mixup
+// mixes them as it does images, and of a training on images and labels alone one kernel gathers both.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,10 @@ namespace duet {
 
 class BatchRecords {
  public:
-  /// `image_bytes` is the size of a sample's image. Throws std::logic_error if the records of the
-  /// split are not those of the data set.
-  BatchRecords(const DatasetInfo& info, const Split& split, size_t image_bytes);
+  /// `image_bytes` is the size of a sample's image, `augment` what moves it. Throws std::logic_error
+  /// if the records of the split are not those of the data set.
+  BatchRecords(const DatasetInfo& info, const Split& split, size_t image_bytes,
+               const Augment& augment);
 
   /// The size of a streamed row, which holds an image and the records behind it.
   size_t row_bytes() const { return row_bytes_; }
@@ -44,8 +45,13 @@ class BatchRecords {
     Buffer samples = {};  // of all samples, after upload()
   };
 
+  void gather_boxes(Context& context, RecordsProblem problem, const Record& record,
+                    const FieldTensors& to) const;
+
   std::vector<Record> records_;
   size_t row_bytes_;
+  Augment augment_;
+  int32_t height_, width_;  // of an image
 };
 
 }  // namespace duet

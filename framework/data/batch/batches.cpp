@@ -182,7 +182,7 @@ Batches::Batches(Context& context, const DatasetInfo& info, const Split& split,
     }
   }
   const size_t bytes = static_cast<size_t>(sample_.elements()) * (numbers_ ? sizeof(float) : 1);
-  records_ = std::make_unique<BatchRecords>(info, split, bytes);
+  records_ = std::make_unique<BatchRecords>(info, split, bytes, options.augment);
   const size_t all = static_cast<size_t>(count_) * records_->row_bytes();
   if (options.stream == Stream::kMemory || options.stream == Stream::kFiles ||
       (options.stream == Stream::kAuto && 2 * all > free_memory(device_))) {
@@ -308,9 +308,9 @@ void Batches::gather_images(Context& context, const uint64_t* step, const Tensor
                             const Tensor& labels, const Tensor& rows, bool step_rests) const {
   const Shape shape{options_.batch, sample_[0], sample_[1], sample_[2]};
   const bool storable = x.desc.dtype == DType::kFloat32 || x.desc.dtype == DType::kBFloat16;
+  const bool mixed = labels && labels.desc == mixed_labels_desc(options_.batch);
   const bool single = labels.desc == labels_desc(options_.batch) && options_.augment.mixup == 0.0;
-  if (x.shape() != shape || !storable ||
-      (labels && !single && labels.desc != labels_desc(options_.batch, true)) ||
+  if (x.shape() != shape || !storable || (labels && !single && !mixed) ||
       (rows && rows.desc != rows_desc(options_.batch))) {
     throw std::logic_error("Batches::gather: expected x of " + shape.to_string() +
                            " float32 or bfloat16 and as many int32 labels, mixed for mixup, got " +
@@ -329,8 +329,8 @@ void Batches::gather_images(Context& context, const uint64_t* step, const Tensor
       .scale = static_cast<const float*>(scale_.data()),
       .shift = static_cast<const float*>(shift_.data()),
       .x = x.memory,
-      .labels = labels ? labels.data<int32_t>() : nullptr,
-      .mixed_labels = labels && labels.shape().rank() == 2,
+      .labels = labels && !mixed ? labels.data<int32_t>() : nullptr,
+      .mixed_labels = mixed ? static_cast<MixedLabel*>(labels.memory) : nullptr,
       .rows = rows ? rows.data<int32_t>() : nullptr,
       .order = order(),
       .channels = static_cast<uint32_t>(sample_[0]),

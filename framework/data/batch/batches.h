@@ -79,11 +79,13 @@ class Batches {
   /// split get x = 0 and -1 as label and in `rows`. If streamed and s is not the batch that was
   /// staged, x is NaN. A target of image pairs is gathered as its image is, flipped where that is,
   /// and not normalised: byte / 255. A record is the sample's, bit for bit; rows past the end hold
-  /// 0 or the class -1, and those of a batch that is not there NaN or -1.
+  /// 0 or the class -1, and those of a batch that is not there NaN or -1. Boxes move with the pixels
+  /// of their image (data/batch/boxes.h): they are cut to it, those of which less than a tenth of the area
+  /// is left are dropped, the others stand first in their order, and their counts are a field too.
   ///
   /// `to` are fields by their names, as fields_of() has them: images (always), image pairs' targets
-  /// and records of numbers float32 or bfloat16 (the float32 values rounded once more), images in
-  /// either layout and records in rows; labels are labels_desc(batch), or mixed (mixup needs that).
+  /// and records of numbers float32 or bfloat16 (the float32 values rounded once more), boxes
+  /// float32, images in either layout and records in rows; labels are labels_desc(batch), or mixed_labels_desc(batch) (mixup needs that).
   /// REQUIRES: context is the constructor's; all of `to` is on its device. `step_rests`: nothing
   /// that is queued around it writes *step.
   void gather(Context& context, const uint64_t* step, const FieldTensors& to,

@@ -7,9 +7,10 @@
 #include <cstring>
 
 #include "core/bfloat16.h"
-#include "core/labels.h"
+#include "core/mixed_labels.h"
 #include "data/batch/augment_pixels.h"
 #include "data/batch/batch_stream.h"
+#include "data/batch/boxes.h"
 #include "data/batch/mixup.h"
 #include "data/batch/order.h"
 
@@ -41,9 +42,9 @@ struct GatherProblem {
   const float* scale;
   const float* shift;
   void* x;
-  int32_t* labels;    // nullptr: nobody reads them
-  bool mixed_labels;  // labels are batch x kMixedColumns
-  int32_t* rows;      // rows_desc(); nullptr: nobody reads them
+  int32_t* labels;           // nullptr: nobody reads them
+  MixedLabel* mixed_labels;  // instead of labels
+  int32_t* rows;             // rows_desc(); nullptr: nobody reads them
   SampleOrder order;
   uint32_t channels;
   uint32_t pixels;
@@ -112,17 +113,12 @@ DUET_HOST_DEVICE inline float mixed(uint32_t share, float own, float other) {
   return std::fma(part, own, (1.0f - part) * other);
 }
 
-/// What `labels` says of a row; without labels a label of 0.
-struct GatherLabel {
-  int32_t label, other, share;
-};
-
-/// Of a row with sample `sample`.
-DUET_HOST_DEVICE inline GatherLabel label_of(const GatherProblem& p, uint64_t step, uint32_t row,
-                                             uint32_t sample) {
+/// The label of a row with sample `sample`; without labels 0. The rest of it is for mixed_labels.
+DUET_HOST_DEVICE inline MixedLabel label_of(const GatherProblem& p, uint64_t step, uint32_t row,
+                                            uint32_t sample) {
   int32_t label = sample < p.order.count ? 0 : -1;
   if (label == 0 && p.sample_labels) label = p.sample_labels[sample];
-  GatherLabel all = {label, label, 0};
+  MixedLabel all = {label, label, 0};
   if (!p.mixed_labels) return all;
   const uint32_t share = own_share(p, step);
   all.share = static_cast<int32_t>(share);
@@ -132,15 +128,10 @@ DUET_HOST_DEVICE inline GatherLabel label_of(const GatherProblem& p, uint64_t st
   return all;
 }
 DUET_HOST_DEVICE inline void write_label(const GatherProblem& p, uint32_t row,
-                                         const GatherLabel& label) {
+                                         const MixedLabel& label) {
   if (p.rows) p.rows[row] = label.label < 0 ? -1 : 0;
-  if (!p.labels) return;
-  if (!p.mixed_labels) {
-    p.labels[row] = label.label;
-    return;
-  }
-  int32_t* const columns = p.labels + row * kMixedColumns;
-  columns[0] = label.label, columns[1] = label.other, columns[2] = label.share;
+  if (p.labels) p.labels[row] = label.label;
+  if (p.mixed_labels) p.mixed_labels[row] = label;
 }
 
 /// The draw for a sample. REQUIRES: p.augment.any().
@@ -212,8 +203,68 @@ DUET_HOST_DEVICE inline void write_word(const GatherRecord& record, uint32_t row
   static_cast<bfloat16*>(record.to)[place] = bfloat16(number);
 }
 
+/// The gather of boxes: of each row those that its image still has when it is augmented, in their
+/// order, and their count.
+struct BoxesProblem {
+  RecordsProblem
+      record;       // one, whose words are Boxes and become floats; `to` nullptr: nobody reads
+  int32_t* counts;  // nullptr: nobody reads them
+  Augment augment;
+  int32_t height, width;  // of the image
+};
+
+DUET_HOST_DEVICE inline uint32_t most_boxes(const BoxesProblem& p) {
+  return p.record.records[0].words / kBoxWords;
+}
+
+/// The draw for a row's image; of the numbers that find_box() reads without augmentation none.
+DUET_HOST_DEVICE inline AugmentDraw boxes_draw(const BoxesProblem& p, const SampleOfEpoch& place) {
+  if (!p.augment.any()) return {};
+  return draw_augment(p.augment, p.record.order.seed, place.epoch, place.sample, p.height, p.width);
+}
+
+/// Box i of a row. Returns false if the row, or its augmented image, has none there.
+DUET_HOST_DEVICE inline bool find_box(const BoxesProblem& p, const AugmentDraw& draw,
+                                      const RecordRow& row, uint32_t i, Box& box) {
+  if (!row.words) return false;
+  const uint32_t* const words = row.words + size_t{i} * kBoxWords;
+  box = {static_cast<int32_t>(words[0]), static_cast<int32_t>(words[1]),
+         static_cast<int32_t>(words[2]), static_cast<int32_t>(words[3]),
+         static_cast<int32_t>(words[4])};
+  return box.label >= 0 && (!p.augment.any() || move_box(draw, p.height, p.width, box));
+}
+
+/// Writes place `i` of row `row`.
+DUET_HOST_DEVICE inline void write_box(const BoxesProblem& p, uint32_t row, uint32_t i,
+                                       const Box& box) {
+  float* to = static_cast<float*>(p.record.records[0].to);
+  if (!to) return;
+  to += (size_t{row} * most_boxes(p) + i) * kBoxWords;
+  constexpr float kPixels = 1.0f / kBoxUnit;
+  to[0] = static_cast<float>(box.left) * kPixels;
+  to[1] = static_cast<float>(box.top) * kPixels;
+  to[2] = static_cast<float>(box.right) * kPixels;
+  to[3] = static_cast<float>(box.bottom) * kPixels;
+  to[4] = static_cast<float>(box.label);
+}
+/// The same of a place without a box.
+DUET_HOST_DEVICE inline void write_no_box(const BoxesProblem& p, uint32_t row, uint32_t i,
+                                          const RecordRow& from) {
+  float* to = static_cast<float*>(p.record.records[0].to);
+  const bool staged = from.words || from.blank == p.record.records[0].past_end;
+  if (staged) return write_box(p, row, i, {0, 0, 0, 0, -1});
+  if (!to) return;
+  to += (size_t{row} * most_boxes(p) + i) * kBoxWords;
+  for (uint32_t k = 0; k < kBoxWords; ++k) to[k] = NAN;
+}
+DUET_HOST_DEVICE inline void write_count(const BoxesProblem& p, uint32_t row, const RecordRow& from,
+                                         uint32_t count) {
+  if (p.counts) p.counts[row] = from.words ? static_cast<int32_t>(count) : -1;
+}
+
 /// In batches_custom.cu; only in a build with CUDA.
 void gather_on_gpu(const GatherProblem& problem, DType dtype, Layout layout, CUstream_st* stream);
 void gather_records_on_gpu(const RecordsProblem& problem, CUstream_st* stream);
+void gather_boxes_on_gpu(const BoxesProblem& problem, CUstream_st* stream);
 
 }  // namespace duet

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "core/labels.h"
+#include "core/mixed_labels.h"
 
 namespace duet {
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "core/error.h"
+#include "core/mixed_labels.h"
 #include "core/program.h"
 #include "data/set/dataset_types.h"
 
@@ -71,10 +72,10 @@ fs::path cache_folder(const fs::path& name) {
 
 const std::vector<const DatasetType*>& dataset_types() {
   static const std::vector<const DatasetType*> types = {
-      &cifar10_type(),          &cifar100_type(),      &csv_type(),
-      &fashion_mnist_type(),    &idx_type(),           &image_folder_type(),
-      &image_pairs_type(),      &mnist_type(),         &synthetic_images_type(),
-      &synthetic_points_type(), &tiny_imagenet_type(),
+      &cifar10_type(),          &cifar100_type(),         &csv_type(),
+      &detection_type(),        &fashion_mnist_type(),    &idx_type(),
+      &image_folder_type(),     &image_pairs_type(),      &mnist_type(),
+      &synthetic_images_type(), &synthetic_points_type(), &tiny_imagenet_type(),
   };
   return types;
 }
@@ -92,6 +93,11 @@ DatasetInfo DatasetInfo::inputs_alone() const {
   return info;
 }
 
+bool DatasetInfo::has_boxes() const {
+  return std::any_of(records.begin(), records.end(),
+                     [](const RecordField& record) { return record.kind == FieldKind::kBoxes; });
+}
+
 DatasetInfo DatasetInfo::target_info() const {
   DatasetInfo info = inputs_alone();
   info.channels = target.channels;
@@ -102,19 +108,28 @@ DatasetInfo DatasetInfo::target_info() const {
   return info;
 }
 
-std::vector<BatchField> fields_of(const DatasetInfo& info, int64_t batch, bool mixed_labels) {
-  std::vector<BatchField> fields = labelled_images(
-      {{batch, info.channels, info.height, info.width}}, info.classes, mixed_labels);
+std::vector<BatchField> fields_of(const DatasetInfo& info, int64_t batch, bool training) {
+  std::vector<BatchField> fields =
+      labelled_images({{batch, info.channels, info.height, info.width}}, info.classes);
   if (info.classes == 0) {
     std::erase_if(fields,
                   [](const BatchField& field) { return field.kind == FieldKind::kClasses; });
+  }
+  for (BatchField& field : fields) {
+    if (field.kind != FieldKind::kClasses || !training || info.augment.mixup == 0.0) continue;
+    field.kind = FieldKind::kMixedClasses;
+    field.desc = mixed_labels_desc(batch);
   }
   if (info.has_target_images()) {
     const auto& [channels, height, width] = info.target;
     fields.push_back(
         {std::string(kTargetsField), FieldKind::kImages, {{batch, channels, height, width}}});
   }
-  for (const RecordField& record : info.records) fields.push_back(record.of_batch(batch));
+  for (const RecordField& record : info.records) {
+    fields.push_back(record.of_batch(batch));
+    if (record.kind != FieldKind::kBoxes) continue;
+    fields.push_back({std::string(kBoxCountsField), FieldKind::kCounts, rows_desc(batch)});
+  }
   return fields;
 }
 

@@ -77,15 +77,15 @@ struct DatasetInfo {
   std::vector<std::string> columns = {};
 
   bool has_target_images() const { return target.channels > 0; }
+  bool has_boxes() const;
   /// The targets of image pairs as a data set by themselves.
   DatasetInfo target_info() const;
   /// The images, or numbers, as a data set by themselves.
   DatasetInfo inputs_alone() const;
 };
-/// Returns the fields that a batch of this data set provides. Set `mixed_labels` for a training with
-/// mixup.
-std::vector<BatchField> fields_of(const DatasetInfo& info, int64_t batch,
-                                  bool mixed_labels = false);
+/// Returns the fields that a batch of this data set provides; in training, of augmented images: with
+/// mixup labels are mixed.
+std::vector<BatchField> fields_of(const DatasetInfo& info, int64_t batch, bool training = false);
 /// "0", "1", ...: of a data set whose classes are numbers.
 std::vector<std::string> numbered_classes(int64_t classes);
 

@@ -8,6 +8,7 @@ namespace duet {
 const DatasetType& cifar10_type();
 const DatasetType& cifar100_type();
 const DatasetType& csv_type();
+const DatasetType& detection_type();
 const DatasetType& fashion_mnist_type();
 const DatasetType& idx_type();
 const DatasetType& image_folder_type();

@@ -78,19 +78,6 @@ Pairs pairs_of(const fs::path& file, const PairKeys& keys, uint64_t number) try 
   return {.error = file.string() + ": " + message_of(error)};
 }
 
-void report(const std::vector<std::string>& unusable, size_t all, const PairKeys& keys,
-            Dataset& data) {
-  if (unusable.empty()) return;
-  const std::string count =
-      std::to_string(unusable.size()) + " of " + std::to_string(all) + " pictures cannot be used";
-  if (!keys.skip) {
-    throw DataError(count + ":\n" + first_told(unusable, "\n") +
-                    "\ndata.on_error: skip leaves them out");
-  }
-  data.warnings.push_back(count + " and are left out: " + first_told(unusable, "; "));
-  for (const std::string& picture : unusable) data.left_out.add(picture);
-}
-
 // `first` is the number of the first picture among all of the data set.
 Split read_pairs(const fs::path& folder, const PairKeys& keys, uint64_t first, Dataset& data) {
   const std::vector<fs::path> files = pictures_below(folder);
@@ -112,7 +99,7 @@ Split read_pairs(const fs::path& folder, const PairKeys& keys, uint64_t first, D
     targets->images.insert(targets->images.end(), pairs.targets.begin(), pairs.targets.end());
     pairs = {};
   }
-  report(unusable, files.size(), keys, data);
+  leave_out(unusable, files.size(), "cannot be used", keys.skip, data);
   targets->count = split.count;
   split.targets = std::move(targets);
   return split;

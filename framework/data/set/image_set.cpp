@@ -36,17 +36,34 @@ struct WrongSize : DataError {
   using DataError::DataError;
 };
 
+// "a; b; ..." of the first.
+std::string first_of(const std::vector<std::string>& all, const std::string& separator) {
+  const auto end = all.begin() + static_cast<int64_t>(std::min(all.size(), kMostTold));
+  return join({all.begin(), end}, separator) + (all.size() > kMostTold ? separator + "..." : "");
+}
+
+std::string count_text(const std::vector<std::string>& some, size_t all) {
+  return std::to_string(some.size()) + " of " + std::to_string(all) + " pictures ";
+}
+
 // What became of one file.
 struct Outcome {
   std::string error;
   bool unreadable = false;
 };
 
-Outcome read_one(const fs::path& file, const PictureRules& rules, uint8_t* to) {
+Outcome read_one(const LabelledFile& one, const PictureRules& rules, uint8_t* to) {
+  const fs::path& file = one.file;
   const auto named = [&](const std::string& what) { return file.string() + ": " + what; };
   Image read;
   try {
     read = read_image_file(file);
+    if (one.height > 0 && (read.height != one.height || read.width != one.width)) {
+      return {named("is " + size_text(read.height, read.width) +
+                    " pixels (width x height), and its annotations are of " +
+                    size_text(one.height, one.width)),
+              true};
+    }
   } catch (const DataError& error) {
     return {error.what(), true};
   } catch (const std::exception& error) {
@@ -78,24 +95,25 @@ ImageFacts facts_of(const uint8_t* image, const PictureRules& rules) {
 }
 
 // Split::read of images that stay in their files.
-std::function<void(int64_t, uint8_t*)> reader_of(std::vector<fs::path> files,
+std::function<void(int64_t, uint8_t*)> reader_of(std::vector<LabelledFile> files,
                                                  const std::vector<ImageFacts>& facts,
                                                  const PictureRules& rules) {
   struct Known {
-    std::vector<fs::path> files;
+    std::vector<LabelledFile> files;
     std::vector<uint64_t> hashes;
   };
   Known known{std::move(files), {}};
   for (const ImageFacts& image : facts) known.hashes.push_back(image.hash);
   return [known = std::make_shared<const Known>(std::move(known)), rules](int64_t i, uint8_t* to) {
-    const fs::path& file = known->files[static_cast<size_t>(i)];
+    const LabelledFile& file = known->files[static_cast<size_t>(i)];
     const Outcome outcome = read_one(file, rules, to);
     if (!outcome.error.empty()) {
       throw DataError(outcome.error + "; when the data set was loaded it was right");
     }
     const auto size = static_cast<size_t>(rules.channels * rules.height * rules.width);
     if (hash_of(to, size) == known->hashes[static_cast<size_t>(i)]) return;
-    throw DataError(file.string() + ": holds another picture than when the data set was loaded");
+    throw DataError(file.file.string() +
+                    ": holds another picture than when the data set was loaded");
   };
 }
 
@@ -137,28 +155,32 @@ PictureRules read_picture_rules(ConfigReader& reader, std::optional<int64_t> siz
   return rules;
 }
 
-Image fit(const Image& image, const PictureRules& rules) {
-  Image fitting = rules.channels == 1 ? to_grey(image) : to_rgb(image);
-  auto [height, width] = rules.resize;
+Placement placement_of(int64_t height, int64_t width, const PictureRules& rules) {
+  Placement placement{rules.resize.first, rules.resize.second};
   if (rules.shorter > 0) {
     // torchvision's: the longer side is rounded down.
-    const int64_t longer =
-        rules.shorter * std::max(image.height, image.width) / std::min(image.height, image.width);
-    height = image.height <= image.width ? rules.shorter : longer;
-    width = image.height <= image.width ? longer : rules.shorter;
+    const int64_t longer = rules.shorter * std::max(height, width) / std::min(height, width);
+    placement.height = height <= width ? rules.shorter : longer;
+    placement.width = height <= width ? longer : rules.shorter;
   }
-  if (height > 0) {
-    fitting = resample(fitting, height, width, ResampleFilter::kBilinear);
-    const int64_t top = half_to_even(height - rules.height);
-    const int64_t left = half_to_even(width - rules.width);
-    return crop(fitting, top, left, rules.height, rules.width);
+  if (placement.height > 0) {
+    placement.top = half_to_even(placement.height - rules.height);
+    placement.left = half_to_even(placement.width - rules.width);
+    return placement;
   }
-  if (image.height == rules.height && image.width == rules.width) return fitting;
-  throw WrongSize("is " + size_text(image.height, image.width) +
-                  " pixels (width x height), and data.size is " +
+  if (height == rules.height && width == rules.width) return {height, width};
+  throw WrongSize("is " + size_text(height, width) + " pixels (width x height), and data.size is " +
                   size_text(rules.height, rules.width) +
                   "; data.resize: " + std::to_string(std::max(rules.height, rules.width)) +
                   " scales the shorter side of each picture to that and takes the middle");
+}
+
+Image fit(const Image& image, const PictureRules& rules) {
+  const Image colours = rules.channels == 1 ? to_grey(image) : to_rgb(image);
+  const Placement at = placement_of(image.height, image.width, rules);
+  if (!rules.resizes()) return colours;
+  return crop(resample(colours, at.height, at.width, ResampleFilter::kBilinear), at.top, at.left,
+              rules.height, rules.width);
 }
 
 std::function<Image(const Image&)> fit_by(const PictureRules& rules) {
@@ -186,11 +208,11 @@ Split read_labelled_files(const std::vector<LabelledFile>& files, const PictureR
                  if (!kept) passing.resize(size);
                  uint8_t* const to =
                      kept ? split.images.data() + static_cast<size_t>(i) * size : passing.data();
-                 outcomes[i] = read_one(files[i].file, rules, to);
+                 outcomes[i] = read_one(files[i], rules, to);
                  if (outcomes[i].error.empty()) split.facts[i] = facts_of(to, rules);
                });
   std::vector<std::string> unreadable, wrong_sizes;
-  std::vector<fs::path> there;  // the files of the split, if its images are not kept
+  std::vector<LabelledFile> there;  // the files of the split, if its images are not kept
   for (size_t i = 0; i < files.size(); ++i) {
     if (outcomes[i].unreadable) {
       unreadable.push_back(outcomes[i].error);
@@ -201,29 +223,18 @@ Split read_labelled_files(const std::vector<LabelledFile>& files, const PictureR
         std::copy_n(split.images.begin() + static_cast<int64_t>(i * size), size,
                     split.images.begin() + split.count * static_cast<int64_t>(size));
       } else {
-        there.push_back(files[i].file);
+        there.push_back(files[i]);
       }
       split.facts[split.count] = split.facts[i];
       split.labels.push_back(files[i].label);
       ++split.count;
     }
   }
-  const auto count = [&](const std::vector<std::string>& some) {
-    return std::to_string(some.size()) + " of " + std::to_string(files.size()) + " pictures ";
-  };
   if (!wrong_sizes.empty()) {
-    throw DataError(count(wrong_sizes) + "have another size than the network takes:\n" +
-                    first_told(wrong_sizes, "\n"));
+    throw DataError(count_text(wrong_sizes, files.size()) +
+                    "have another size than the network takes:\n" + first_of(wrong_sizes, "\n"));
   }
-  if (!unreadable.empty() && !rules.skip) {
-    throw DataError(count(unreadable) + "cannot be read:\n" + first_told(unreadable, "\n") +
-                    "\ndata.on_error: skip leaves them out");
-  }
-  if (!unreadable.empty()) {
-    data.warnings.push_back(count(unreadable) +
-                            "cannot be read and are left out: " + first_told(unreadable, "; "));
-    for (const std::string& picture : unreadable) data.left_out.add(picture);
-  }
+  leave_out(unreadable, files.size(), "cannot be read", rules.skip, data);
   split.facts.resize(static_cast<size_t>(split.count));
   if (kept) {
     split.images.resize(static_cast<size_t>(split.count) * size);
@@ -231,6 +242,18 @@ Split read_labelled_files(const std::vector<LabelledFile>& files, const PictureR
     split.read = reader_of(std::move(there), split.facts, rules);
   }
   return split;
+}
+
+void leave_out(const std::vector<std::string>& reasons, size_t all, const std::string& why,
+               bool skip, Dataset& data) {
+  if (reasons.empty()) return;
+  const std::string count = count_text(reasons, all) + why;
+  if (!skip) {
+    throw DataError(count + ":\n" + first_of(reasons, "\n") +
+                    "\ndata.on_error: skip leaves them out");
+  }
+  data.warnings.push_back(count + " and are left out: " + first_of(reasons, "; "));
+  for (const std::string& picture : reasons) data.left_out.add(picture);
 }
 
 bool is_picture_name(const fs::path& file) {

@@ -36,9 +36,20 @@ Image fit(const Image& image, const PictureRules& rules);
 /// DatasetLoader::fit of a data set with those rules.
 std::function<Image(const Image& picture)> fit_by(const PictureRules& rules);
 
+/// Where fit() leaves a picture: resized to height x width pixels, of which the rules' size is
+/// cropped from (top, left) on.
+struct Placement {
+  int64_t height = 0, width = 0;
+  int64_t top = 0, left = 0;
+};
+/// Of a picture of that size. Throws DataError as fit().
+Placement placement_of(int64_t height, int64_t width, const PictureRules& rules);
+
 struct LabelledFile {
   std::filesystem::path file;
   int32_t label;
+  /// Of the picture, where annotations say it: with another one it cannot be read.
+  int64_t height = 0, width = 0;
 };
 
 /// Reads JPEG and PNG files on all threads, in their order. Throws DataError naming those that
@@ -49,8 +60,11 @@ struct LabelledFile {
 Split read_labelled_files(const std::vector<LabelledFile>& files, const PictureRules& rules,
                           Dataset& data);
 
-/// The first ten of the pictures that cannot be used: "a; b; ...".
-std::string first_told(const std::vector<std::string>& all, const std::string& separator);
+/// Throws DataError with the first of those `reasons` why pictures, of `all`, "cannot be read" (or
+/// what else `why` says); or, with on_error: skip, tells that they are left out. Nothing without
+/// reasons.
+void leave_out(const std::vector<std::string>& reasons, size_t all, const std::string& why,
+               bool skip, Dataset& data);
 
 /// True if the name ends as JPEG's and PNG's do, in small letters or capitals; false of hidden files and of what is no
 /// picture. Throws DataError if it ends as another format's does, or otherwise than JPEG's is to.

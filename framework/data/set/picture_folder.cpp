@@ -44,13 +44,14 @@ void collect(const fs::path& folder, int depth, std::vector<fs::path>& files) {
 
 }  // namespace
 
-PictureFolders read_picture_folders(ConfigReader& reader, const std::string& name) {
+PictureFolders read_picture_folders(ConfigReader& reader, const std::string& name,
+                                    const std::string& train, const std::string& kind) {
   PictureFolders folders;
   folders.folder = reader.text("folder", name);
-  folders.train = reader.text("train", "train");
+  folders.train = reader.text("train", train);
   if (reader.has("validation")) {
     folders.validation = reader.text("validation");
-    reader.reject("validation_split", "'validation' names a folder");
+    reader.reject("validation_split", "'validation' names a " + kind);
   } else {
     reader.raw("validation");
     folders.split = read_validation_split(reader);

@@ -17,8 +17,11 @@ struct PictureFolders {
   std::optional<std::string> validation;  // likewise; without it `split` says what is held out
   ValidationSplit split;
 };
-/// Reads `folder` (by default `name`), `train`, `validation` and `validation_split`.
-PictureFolders read_picture_folders(ConfigReader& reader, const std::string& name);
+/// Reads `folder` (by default `name`), `train`, `validation` and `validation_split`. `kind` says for
+/// messages what `train` and `validation` name, where those are files.
+PictureFolders read_picture_folders(ConfigReader& reader, const std::string& name,
+                                    const std::string& train = "train",
+                                    const std::string& kind = "folder");
 
 struct FoundFolders {
   std::filesystem::path folder, train;

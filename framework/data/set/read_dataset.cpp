@@ -141,6 +141,14 @@ void check_augment_of_pairs(ConfigReader& reader, Augment augment) {
   reader.error("augment", "pairs of images can only be flipped (horizontal_flip)");
 }
 
+void check_augment_of_boxes(ConfigReader& reader, const Augment& augment) {
+  if (augment.mixup == 0.0) return;
+  reader.error(
+      "augment",
+      "mixup lays images over one another, and a box has no share by which it could belong "
+      "to one of two; of images with boxes take it out");
+}
+
 }  // namespace
 
 DatasetLoader read_dataset(const DatasetType& type, ConfigReader& reader) {
@@ -154,6 +162,7 @@ DatasetLoader read_dataset(const DatasetType& type, ConfigReader& reader) {
     loader.info.augment =
         read_augment(reader, loader.info.channels, loader.info.height, loader.info.width);
     if (loader.info.has_target_images()) check_augment_of_pairs(reader, loader.info.augment);
+    if (loader.info.has_boxes()) check_augment_of_boxes(reader, loader.info.augment);
   }
   for (const char* key : {"path", "dir", "folder", "root"}) {
     const auto& asked = reader.asked();

@@ -7,6 +7,7 @@
 // Keys: k 5 (at most C), ignore_class (a label whose rows do not count).
 #pragma once
 
+#include "core/mixed_labels.h"
 #include "layers/metric.h"
 
 namespace duet {

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "core/error.h"
-#include "core/labels.h"
+#include "core/mixed_labels.h"
 #include "core/parallel.h"
 #include "core/storage.h"
 #include "layers/gpu_reference.h"
@@ -88,9 +88,9 @@ bool is_float(DType dtype) {
 }
 
 void spread_shares(std::vector<double>& labels) {
-  for (size_t row = 0; row < labels.size() / kMixedColumns; ++row) {
+  for (size_t row = 0; row < labels.size() / kMixedWords; ++row) {
     const size_t share = row % 5 == 1 ? kWholeShare : row % 5 == 2 ? 0 : row * 40503 % kWholeShare;
-    labels[row * kMixedColumns + 2] = static_cast<double>(share);
+    labels[row * kMixedWords + 2] = static_cast<double>(share);
   }
 }
 

@@ -2,7 +2,7 @@
 // its rows' classes, means of them that count rows would depend on which rows come together.
 #pragma once
 
-#include "core/labels.h"
+#include "core/mixed_labels.h"
 #include "net/net.h"
 
 namespace duet {
