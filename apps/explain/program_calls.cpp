@@ -4,8 +4,7 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "host_kernels.h"
-#include "plain_text.h"
+#include "program_text.h"
 
 namespace duet {
 namespace {
@@ -291,7 +290,6 @@ std::string ProgramCalls::setup() {
 std::string ProgramCalls::statement(const Record& record) {
   if (record.name == "cublasLtMatmulDescSetAttribute") return attribute(record);
   if (record.name == "cufftMakePlanMany") return plan(record);
-  if (record.name == "cudnnSetDropoutDescriptor") return dropout(record);
   if (starts(record.name, "cudnnBackend")) return descriptor(record);
   for (const RecordedArgument& argument : record.arguments) {
     if (argument.kind != "made") continue;
@@ -359,19 +357,6 @@ std::string ProgramCalls::plan(const Record& record) {
   return text + call(record, instead);
 }
 
-/// cuDNN says on the GPU where the program runs how large its generators' states are. `dropped` is of the
-/// plain loops.
-std::string ProgramCalls::dropout(const Record& record) {
-  const std::string handle = expression(record, record.argument("handle"));
-  return comment(record.name) + "  size_t states_bytes = 0;\n" +
-         checked("cudnnDropoutGetStatesSize", {handle, "&states_bytes"}) +
-         "  char* states = room_on_gpu<char>(states_bytes);\n" +
-         call(record, {{"dropout", "dropped"},
-                       {"states", "states"},
-                       {"stateSizeInBytes", "states_bytes"},
-                       {"seed", record.argument("seed").text() + "ull"}});
-}
-
 std::string ProgramCalls::run() {
   std::string text;
   std::string pass;
@@ -403,8 +388,6 @@ std::string ProgramCalls::run() {
       if (record->name == "cublasLtMatmul") instead["algo"] = "&algorithm" + suffix;
       if (record->name == "cublasLtMatmul") lines = product_question(*record);
       lines += comment(record->name) + call(*record, instead);
-    } else if (starts(record->name, "cudnnDropout")) {
-      lines = comment(record->name) + call(*record, {{"reserveSpaceSizeInBytes", "state_bytes"}});
     } else if (record->name == "cufftSetWorkArea") {
       lines = call(*record, {{"workArea", "work_area"}});
     } else {

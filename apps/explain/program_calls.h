@@ -24,11 +24,9 @@ class ProgramCalls {
   const std::string& constants() const { return constants_; }
   /// Functions for descriptors of cuDNN's graph API, where there are any.
   std::string graph_functions() const;
-  /// Functions that do on the host what Duet's own kernels do.
-  std::string host_functions() const;
+  /// What run() calls in the place of Duet's own kernels (host_kernels.h).
+  const std::set<std::string>& host_kernels() const { return host_; }
   bool uses(const std::string& library) const;
-  /// Whether questions() asks how large the state is.
-  bool asks_for_state() const;
 
  private:
   void name_objects();
@@ -42,7 +40,6 @@ class ProgramCalls {
   std::string scalar(const RecordedArgument& argument);
   std::string attribute(const Record& record);
   std::string plan(const Record& record);
-  std::string dropout(const Record& record);
   std::string descriptor(const Record& record);
   std::string value(const Record& record, const std::string& attribute, const std::string& type,
                     const nlohmann::json& value);

@@ -32,9 +32,6 @@ std::string lesson_on(const std::string& function) {
       {"cudnnSetActivationDescriptor",
        "The function, what becomes of a NaN, and a number that only some functions have."},
       {"cudnnSetOpTensorDescriptor", "An operation on two tensors, and the type it is done in."},
-      {"cudnnSetDropoutDescriptor",
-       "The share that is dropped, and the generator: it starts from the seed here, and its state "
-       "lies in memory of ours."},
       {"cublasLtMatmulDescCreate",
        "cuBLASLt's descriptor of a product: the type of its sums, and of alpha and beta. cuBLAS is "
        "column-major: a row-major matrix is its own transpose to it."},
@@ -79,9 +76,6 @@ std::string lesson_on(const std::string& function) {
       {"cudnnConvolutionBackwardBias", "db = 1 * (the sum of dy) + 0 * db."},
       {"cudnnPoolingBackward", "y and x again: cuDNN keeps nothing between the passes."},
       {"cudnnActivationBackward", "Both y and x are wanted, though a function needs only one."},
-      {"cudnnDropoutForward",
-       "y = x / (1 - share) where the mask keeps it, else 0. Every call draws another mask."},
-      {"cudnnDropoutBackward", "dx = dy / (1 - share) by the mask that forward left."},
       {"cudnnOpTensor", "C = op(alpha1 * A, alpha2 * B) + beta * C."},
       {"cudnnTransformTensor", "y = 1 * x + 0 * y, between descriptors that differ in strides."},
       {"cublasGemmEx",

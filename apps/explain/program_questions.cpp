@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "plain_text.h"
 #include "program_calls.h"
+#include "program_text.h"
 
 namespace duet {
 namespace {
@@ -39,14 +39,6 @@ const Record* asked(const RecordedLayer& recorded, const Record& convolution) {
     if (std::all_of(record.arguments.begin(), record.arguments.end(), known)) found = &record;
   }
   return found;
-}
-
-/// nullptr where there is none.
-const Record* dropout_forward(const Selection& selection) {
-  for (const Record* record : selection.run) {
-    if (record->name == "cudnnDropoutForward") return record;
-  }
-  return nullptr;
 }
 
 }  // namespace
@@ -168,16 +160,8 @@ std::string ProgramCalls::product_question(const Record& record) {
              {{"suffix", suffix}});
 }
 
-bool ProgramCalls::asks_for_state() const { return dropout_forward(selection_) != nullptr; }
-
 std::string ProgramCalls::questions() {
   std::string text;
-  if (const Record* const record = dropout_forward(selection_)) {
-    text += "\n" + commented("The mask, which goes from forward to backward.") +
-            "  size_t state_bytes = 0;\n" +
-            checked("cudnnDropoutGetReserveSpaceSize",
-                    {expression(*record, record->argument("xdesc")), "&state_bytes"});
-  }
   for (const auto* record : selection_.run) {
     if (suffix_.count(record) && record->name != "cublasLtMatmul") {
       text += convolution_question(*record);
