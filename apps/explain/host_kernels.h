@@ -1,11 +1,16 @@
-// What Duet's own kernels do between the library's calls, as loops on the host.
+// Loops on the host in the place of the kernels of Duet's own that run between the library's calls.
+// A program needs them, because the calls that follow read what they write.
 #pragma once
 
+#include <set>
 #include <string>
+
+#include "recorded_layer.h"
 
 namespace duet {
 
-/// The function in C++ that stands for a kernel, by the kernel's short name; empty if there is none.
-std::string host_function(const std::string& kernel);
+/// The functions in C++ that stand for `kernels`: convert, im2col, col2im, into_planes,
+/// from_planes, pick, unpick, dropout. They use put() and from_gpu() of the program.
+std::string host_functions(const std::set<std::string>& kernels, const RecordedLayer& recorded);
 
 }  // namespace duet

@@ -1,18 +1,15 @@
 #include "program.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/error.h"
-#include "core/mixed_labels.h"
-#include "plain_loops.h"
-#include "plain_text.h"
+#include "host_kernels.h"
 #include "program_calls.h"
+#include "program_text.h"
+#include "values_text.h"
 
 namespace duet {
 namespace {
-
-constexpr double kMostTerms = 3e8;  // of the plain loops of an output; some seconds
 
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -79,58 +76,14 @@ std::vector<double> from_gpu(const T* memory, size_t count) {
   for (const T value : stored) values.push_back(double(float(value)));
   return values;
 }
-
-/// Multiples of 1/128 within +-1, which float32, TF32 and bfloat16 all hold exactly.
-std::vector<float> pattern(size_t count, unsigned seed) {
-  std::vector<float> values(count);
-  for (size_t i = 0; i < count; ++i) {
-    values[i] = float(int((i * 37 + seed * 101) % 251) - 125) / 128;
-  }
-  return values;
-}
-)";
-
-constexpr const char* kExpected = R"(
-/// What a plain loop gives, and the size of the terms of its sum, which rounding is a share of.
-struct Expected {
-  double value = 0, size = 0;
-  void add(double term) {
-    value += term;
-    size += std::fabs(term);
-  }
-};
-Expected exactly(double value) { return {value, 0}; }
-Expected within(double size, double value) { return {value, size + std::fabs(value)}; }
-)";
-
-constexpr const char* kCompare = R"(
-int wrong = 0;
-
-/// Every `step`th value against the plain loop's: none may differ by more than `limit` times the size.
-void compare(const char* name, const std::vector<double>& found, Expected (*plain)(size_t),
-             double limit, size_t step) {
-  size_t compared = 0;
-  double largest = 0;
-  for (size_t i = 0; i < found.size(); i += step, ++compared) {
-    const Expected expected = plain(i);
-    const double difference = std::fabs(found[i] - expected.value);
-    if (expected.size > 0) largest = std::fmax(largest, difference / expected.size);
-    if (difference <= limit * expected.size) continue;  // a NaN is no such difference
-    std::printf("%s: WRONG: value %zu is %.9g, expected %.9g\n", name, i, found[i], expected.value);
-    ++wrong;
-    return;
-  }
-  std::printf("%s: %zu values agree; largest difference %.2g of the terms' size, allowed %.2g\n",
-              name, compared, largest, limit);
-}
 )";
 
 class Writer {
  public:
-  Writer(const RecordedLayer& recorded, const ProgramTitle& title, const PlainLoops& loops)
+  Writer(const RecordedLayer& recorded, const ProgramData& data, const ProgramTitle& title)
       : recorded_(recorded),
+        data_(data),
         title_(title),
-        loops_(loops),
         selection_(select(recorded)),
         calls_(recorded, selection_) {
     setup_ = calls_.setup();
@@ -146,21 +99,24 @@ class Writer {
                              recorded_.id + " calls no library in " +
                              std::string(to_string(recorded_.pass)));
     }
-    const std::string main = main_function();
-    return header() + includes() + checks() + kMemory + calls_.graph_functions() + values() +
-           kExpected + "\n" + loops_.functions + prepare() + calls_.host_functions() + kCompare +
-           main;
+    return header() + includes() + checks() + kMemory + calls_.graph_functions() +
+           host_functions(calls_.host_kernels(), recorded_) + main_function();
   }
 
  private:
   std::string header() const {
-    std::string text = "// " + title_.layer + ": " + std::string(recorded_.layer->type()) + " by " +
-                       recorded_.id + ", " + std::string(to_string(recorded_.pass)) + ".\n" +
-                       commented(recorded_.layer->problem_text(), "") + "//\n" +
-                       commented(
-                           "The library's calls that Duet makes for it, and the definition as "
-                           "plain loops, which every value is compared with.",
-                           "");
+    std::string text =
+        "// " + title_.layer + ": " + std::string(recorded_.layer->type()) + " by " + recorded_.id +
+        ", " + std::string(to_string(recorded_.pass)) + ".\n" +
+        commented(recorded_.layer->problem_text(), "") + "//\n" +
+        commented(
+            "The library's calls that Duet makes for it. What they give is compared "
+            "with " +
+                title_.values +
+                ", written with this program: what Duet's "
+                "reference gives in double for the same inputs, and what rounding may "
+                "change.",
+            "");
     if (!recorded_.measured) {
       text += commented(
           "Written on a machine without a GPU: the algorithm was not measured, and no library was "
@@ -189,9 +145,7 @@ class Writer {
     text += "#include <cuda_runtime.h>\n";
     if (calls_.uses("cudnn")) text += "#include <cudnn.h>\n";
     if (calls_.uses("cufft")) text += "#include <cufft.h>\n";
-    return text +
-           "\n#include <algorithm>\n#include <cmath>\n#include <cstdint>\n#include <cstdio>\n"
-           "#include <cstdlib>\n#include <string>\n#include <vector>\n";
+    return text + "\n" + std::string(kValuesText.substr(kValuesText.find("#include")));
   }
   std::string all_text() const {
     std::string types;
@@ -207,40 +161,13 @@ class Writer {
     return text;
   }
 
-  /// Whether the calls or the loops use this tensor's values.
-  bool wants(const NamedMemory& memory) const {
-    return memory.role == NamedMemory::Role::kRead &&
-           (calls_.memory().count(memory.name) ||
-            has(loops_.functions + loops_.prepare, memory.name + "_values"));
-  }
-
-  std::string values() const {
-    std::string text = "\n// Every tensor's values, in the order in which they lie in memory.\n";
-    int seed = 0;
-    for (const NamedMemory& memory : recorded_.memory) {
-      ++seed;
-      if (!wants(memory)) continue;
-      text += "std::vector<float> " + memory.name + "_values = pattern(" +
-              std::to_string(memory.desc.elements()) + ", " + std::to_string(seed) + ");  // " +
-              memory.desc.shape.to_string() +
-              (memory.desc.shape.rank() == 4
-                   ? (memory.desc.layout == Layout::kNHWC ? ", nhwc" : ", nchw")
-                   : "") +
-              "\n";
-    }
-    return text;
-  }
-
-  std::string prepare() const {
-    if (loops_.prepare.empty()) return "";
-    return "\n/// What the functions above find computed.\nvoid prepare() {\n" + loops_.prepare +
-           "}\n";
-  }
-
   std::string memory_lines() const {
     std::string text = "\n" + commented("Memory of the GPU.");
     for (const NamedMemory& memory : recorded_.memory) {
-      if (!calls_.memory().count(memory.name)) continue;
+      if (!calls_.memory().count(memory.name)) {
+        if (zeroed(memory) > 0) throw std::logic_error("no call reads " + memory.name);
+        continue;
+      }
       using Role = NamedMemory::Role;
       const bool bytes = memory.role == Role::kState || memory.role == Role::kWorkspace;
       const std::string type = bytes ? "char" : element_type(memory.desc.dtype);
@@ -248,102 +175,70 @@ class Writer {
       const std::string count =
           std::to_string(bytes ? static_cast<int64_t>(memory.bytes) : memory.desc.elements());
       const std::string what = memory.role == Role::kRead
-                                   ? "on_gpu<" + type + ">(" + memory.name + "_values)"
+                                   ? "on_gpu<" + type + ">(" + input(memory) + ")"
                                    : "room_on_gpu<" + type + ">(" + count + ")";
-      text += "  " + type + "* " + name + " = " + what + ";" +
-              (memory.role == Role::kState ? "  // from forward to backward" : "") + "\n";
+      if (zeroed(memory) > 0) {
+        text += commented("0 where rounding decides what relu or the pooling passes on.");
+      }
+      text += "  " + type + "* " + name + " = " + what + ";" + remark(memory) + "\n";
     }
     return text + calls_.constants();
   }
 
-  /// Values that a pattern is none of.
-  std::string special_values() const {
-    std::string text;
-    const Layer& layer = *recorded_.layer;
-    if (layer.type() == "conv2d_pool_relu" && layer.options().math == Math::kFP32) {
-      text += commented(
-                  "Finer values: of equal results in a window, rounding would decide which is the "
-                  "largest.") +
-              "  for (size_t i = 0; i < x_values.size(); ++i) {\n"
-              "    x_values[i] += float(i * 7919 % 65521) / (1 << 24);\n  }\n";
-    }
-    for (const NamedMemory& memory : recorded_.memory) {
-      if (!wants(memory)) continue;
-      if (memory.name == "running_var") {
-        text += "  for (float& value : running_var_values) value = 1 + value / 2;\n";
-      }
-      // A normalisation that keeps values apart, also in bfloat16.
-      if (memory.name == "weight") {
-        text += "  for (float& value : weight_values) value = 1 + value / 2;\n";
-      }
-      if (memory.name == "bias") text += "  for (float& value : bias_values) value /= 8;\n";
-      if (memory.name == "labels" && !are_mixed(memory.desc, layer.inputs()[0])) {
-        text += "  for (size_t i = 0; i < rows; ++i) labels_values[i] = float(i % classes);\n";
-      } else if (memory.name == "labels") {
-        text += R"(  for (size_t n = 0; n < rows; ++n) {
-    labels_values[3 * n] = float(n % classes);
-    labels_values[3 * n + 1] = float((2 * n + 1) % classes);
-    labels_values[3 * n + 2] = float(n * 9973 % size_t(whole + 1));
+  /// What a tensor that is read holds.
+  std::string input(const NamedMemory& memory) const {
+    const std::string text = input_of(recorded_, memory).text;
+    const size_t count = zeroed(memory);
+    if (count == 0) return text;
+    return "zeroed(" + text + ", values.take(" + std::to_string(count) + "))";
   }
-)";
-      }
-      if (memory.name == "dloss") text += "  dloss_values[0] = 1;\n";
-    }
-    return text;
+  size_t zeroed(const NamedMemory& memory) const {
+    return memory.part == &LayerData::dy ? data_.zeroed[memory.index].size() : 0;
   }
-
-  /// The elements of an output. Throws UnsupportedError if no call has it.
-  int64_t written_elements(const std::string& name) const {
-    const auto is_it = [&](const NamedMemory& memory) { return memory.name == name; };
-    const auto found = std::find_if(recorded_.memory.begin(), recorded_.memory.end(), is_it);
-    if (found != recorded_.memory.end() && calls_.memory().count(name)) {
-      return found->desc.elements();
-    }
-    throw UnsupportedError("explain: the calls of " + std::string(to_string(recorded_.pass)) +
-                           " do not write " + name);
+  std::string remark(const NamedMemory& memory) const {
+    if (memory.role == NamedMemory::Role::kState) return "  // from forward to backward";
+    if (memory.role == NamedMemory::Role::kWorkspace) return "";
+    const std::string layout = memory.desc.shape.rank() != 4         ? ""
+                               : memory.desc.layout == Layout::kNHWC ? ", nhwc"
+                                                                     : ", nchw";
+    return "  // " + memory.desc.shape.to_string() + layout;
   }
 
   std::string comparisons() const {
     std::string text;
-    if (const std::string& name = loops_.found; !name.empty()) {
-      text += "  " + name + "_found = from_gpu(" + name + ", " +
-              std::to_string(written_elements(name)) + ");\n";
-    }
-    if (!loops_.prepare.empty()) text += "  prepare();\n";
-    for (const PlainLoops::Output& output : loops_.outputs) {
-      const int64_t count = written_elements(output.name);
-      const double terms = static_cast<double>(count) * static_cast<double>(output.terms);
-      int64_t step = static_cast<int64_t>(std::ceil(terms / kMostTerms));
-      if (step > 1) {
-        step |= 1;
-        text += commented("All would be " + std::to_string(static_cast<int64_t>(terms / 1e6)) +
-                          " million terms, so that some are taken.");
+    for (const NamedMemory* output : outputs_of(recorded_)) {
+      if (!calls_.memory().count(output->name)) {
+        throw UnsupportedError("explain: the calls of " + std::string(to_string(recorded_.pass)) +
+                               " do not write " + output->name);
       }
-      char limit[32];
-      std::snprintf(limit, sizeof limit, "%g", output.limit);
-      text += "  compare(\"" + output.name + "\", from_gpu(" + output.name + ", " +
-              std::to_string(count) + "), plain_" + output.name + ", " + limit + ", " +
-              std::to_string(step) + ");  // " + output.reason + "\n";
+      std::string sizes;
+      for (const size_t size : sizes_in_memory(output->desc)) {
+        sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+      }
+      text += "  right &= compare(\"" + output->name + "\", from_gpu(" + output->name + ", " +
+              std::to_string(output->desc.elements()) + "), {" + sizes + "}, values);\n";
     }
-    return text + loops_.checks;
+    return text;
   }
 
   std::string main_function() const {
-    return "\nint main() {\n"
+    return "\nint main(int argc, char** argv) {\n  Values values(argc > 1 ? argv[1] : \"" +
+           title_.values + "\", " + std::to_string(count_of_values(recorded_, data_)) +
+           ");\n"
            "  int gpus = 0;\n"
            "  if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {\n"
            "    std::printf(\"no GPU; this needs one, and a driver for CUDA %d.%d\\n\",\n"
            "                CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);\n"
            "    return 3;\n"
-           "  }\n" +
-           special_values() + "\n" + setup_ + questions_ + memory_lines() + "\n" +
-           commented("The calls.") + run_ + "\n" + commented("The comparison.") + comparisons() +
-           "  return wrong == 0 ? 0 : 1;\n}\n";
+           "  }\n\n" +
+           setup_ + questions_ + memory_lines() + "\n" + commented("The calls.") + run_ + "\n" +
+           commented("The comparison.") + "  bool right = true;\n" + comparisons() +
+           "  return right ? 0 : 1;\n}\n";
   }
 
   const RecordedLayer& recorded_;
+  const ProgramData& data_;
   const ProgramTitle& title_;
-  const PlainLoops& loops_;
   const Selection selection_;
   ProgramCalls calls_;
   std::string setup_, questions_, run_;
@@ -351,13 +246,9 @@ class Writer {
 
 }  // namespace
 
-std::string program_text(const RecordedLayer& recorded, const ProgramTitle& title) {
-  const auto loops = plain_loops(*recorded.layer, recorded.pass);
-  if (!loops) {
-    throw UnsupportedError("explain has no plain loop for layers of type " +
-                           std::string(recorded.layer->type()));
-  }
-  return Writer(recorded, title, *loops).text();
+std::string program_text(const RecordedLayer& recorded, const ProgramData& data,
+                         const ProgramTitle& title) {
+  return Writer(recorded, data, title).text();
 }
 
 }  // namespace duet

@@ -4,8 +4,7 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "host_kernels.h"
-#include "plain_text.h"
+#include "program_text.h"
 
 namespace duet {
 namespace {

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "plain_text.h"
 #include "program_calls.h"
+#include "program_text.h"
 
 namespace duet {
 namespace {

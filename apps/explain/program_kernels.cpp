@@ -1,22 +1,14 @@
 // The part of ProgramCalls that is about Duet's own kernels.
 #include "core/error.h"
-#include "host_kernels.h"
-#include "plain_text.h"
+#include "layers/conv2d/conv2d.h"
 #include "program_calls.h"
 
 namespace duet {
 namespace {
 
-std::string plain_type(const std::string& parameter) {
+std::string element_of(const std::string& parameter) {
   if (parameter.find("bfloat16") != std::string::npos) return "__nv_bfloat16";
   return parameter.find("int") == 0 ? "int" : "float";
-}
-
-/// What the planes are of: its sizes and index function, and where it stands in them.
-std::string images_of(const std::string& name) {
-  if (name == "x" || name == "dx") return "{N, C, H, W, x_at}, pad_h, pad_w";
-  if (name == "w" || name == "dw") return "{K, C, R, S, w_at}, 0, 0";
-  return "{N, K, P, Q, y_at}, 0, 0";
 }
 
 std::string line(const std::string& function, const std::string& arguments) {
@@ -29,15 +21,25 @@ std::string ProgramCalls::kernel(const Record& record) {
   const std::string name = short_name(record.name);
   const auto pointer = [&](size_t i) {
     RecordedArgument argument = record.arguments.at(i);
-    argument.type = plain_type(argument.type);
+    argument.type = element_of(argument.type);
     return memory(record, argument);
   };
   const auto number = [&](size_t i) { return record.arguments.at(i).text(); };
-  const bool nhwc = recorded_.layer->inputs()[0].layout == Layout::kNHWC;
-  const std::string layout = nhwc ? " nhwc" : " nchw";
   const auto says = [&](const std::string& function, const std::string& text) {
     host_.insert(function);
     return "\n" + commented("Here Duet runs a kernel of its own, " + name + ": " + text);
+  };
+  // The sizes of a tensor, and where it begins in planes: x with the padding around it.
+  const auto images = [&](size_t i) {
+    const NamedMemory* const memory = memory_at(recorded_, address_of(record.arguments.at(i)));
+    const bool padded = memory->name == "x" || memory->name == "dx";
+    std::string text;
+    for (int axis = 0; axis < 4; ++axis) {
+      text += (axis == 0 ? "{" : ", ") + std::to_string(memory->desc.shape[axis]);
+    }
+    const auto& conv = dynamic_cast<const HasProblem<Conv2dProblem>&>(*recorded_.layer).problem();
+    return text + "}, " + std::to_string(padded ? conv.pad_h : 0) + ", " +
+           std::to_string(padded ? conv.pad_w : 0);
   };
   if (name == "convert_kernel") {
     return says("convert", "the values in the type that the call takes.") +
@@ -45,21 +47,20 @@ std::string ProgramCalls::kernel(const Record& record) {
   }
   if (name == "conv2d_im2col_kernel") {
     used_memory_.insert("x");
-    return says("im2col" + layout, "the matrix that a product takes.") +
-           line("im2col", "x, " + pointer(3));
+    return says("im2col", "the matrix that a product takes.") + line("im2col", "x, " + pointer(3));
   }
   if (name == "conv2d_col2im_kernel") {
-    return says("col2im" + layout, "its matrix, added up into dx.") +
+    return says("col2im", "its matrix, added up into dx.") +
            line("col2im", pointer(2) + ", " + pointer(3));
   }
   if (name == "into_planes_kernel") {
     return says("into_planes", "room for a transform.") +
-           line("into_planes", pointer(1) + ", " + images_of(pointer(1)) + ", " + pointer(3));
+           line("into_planes", pointer(1) + ", " + images(1) + ", " + pointer(3));
   }
   if (name == "from_planes_kernel") {
     return says("from_planes", "back out of the planes.") +
            line("from_planes", pointer(1) + ", " + number(2) + "f, " + pointer(3) + ", " +
-                                   images_of(pointer(5)) + ", " + pointer(5));
+                                   images(5) + ", " + pointer(5));
   }
   if (name == "softmax_cross_entropy_pick_kernel") {
     return says("pick", "the loss of the logarithms; cuDNN has none.") +
@@ -85,28 +86,7 @@ std::string ProgramCalls::kernel(const Record& record) {
   throw UnsupportedError("explain: " + std::string(recorded_.layer->type()) + " by " +
                          recorded_.id + " runs " + name +
                          ", a kernel of Duet's, between the library's calls, and explain has no "
-                         "plain loop for it");
-}
-
-std::string ProgramCalls::host_functions() const {
-  std::string text;
-  if (host_.count("into_planes")) {
-    for (const Record& record : recorded_.records) {
-      if (record.name != "cufftMakePlanMany") continue;
-      const nlohmann::json& sizes = record.argument("n").value;
-      text += fill(R"(
-constexpr int plane_rows = $rows, plane_columns = $columns;  // of the transforms
-struct Images {
-  int count, channels, height, width;
-  size_t (*at)(int, int, int, int);
-};
-)",
-                   {{"rows", sizes[0].get<int>()}, {"columns", sizes[1].get<int>()}});
-      break;
-    }
-  }
-  for (const std::string& function : host_) text += host_function(function);
-  return text;
+                         "loop on the host for it");
 }
 
 }  // namespace duet

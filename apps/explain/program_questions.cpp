@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "plain_text.h"
 #include "program_calls.h"
+#include "program_text.h"
 
 namespace duet {
 namespace {

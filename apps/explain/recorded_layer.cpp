@@ -54,36 +54,42 @@ class Memory {
       const auto fields = layer.fields();
       const std::string name =
           i == 0 || fields.empty() ? numbered("x", i, inputs) : std::string(fields[i - 1]);
-      tensors.x.push_back(add(name, Role::kRead, inputs[i]));
+      tensors.x.push_back(add({name, Role::kRead, 0, 0, inputs[i], "", &LayerData::x, i}));
       const bool gradient = layer.has_gradient(i);
       const bool again = layer.is_sum() && i > 0;
       tensors.dx.push_back(!gradient ? Tensor{}
                            : again   ? tensors.dx[0]
-                                     : add(layer.is_sum() ? "dx" : numbered("dx", i, inputs),
-                                         Role::kWritten, inputs[i]));
+                                     : add({layer.is_sum() ? "dx" : numbered("dx", i, inputs),
+                                            Role::kWritten, 0, 0, inputs[i], indexed("dx", i)}));
     }
     for (size_t i = 0; i < outputs.size(); ++i) {
       const bool again = layer.is_sum() && i > 0;
-      tensors.y.push_back(again ? tensors.y[0]
-                                : add(output_name("y", i), Role::kWritten, outputs[i]));
+      tensors.y.push_back(
+          again ? tensors.y[0]
+                : add({output_name("y", i), Role::kWritten, 0, 0, outputs[i], indexed("y", i)}));
       tensors.dy.push_back(is_float(outputs[i].dtype)
-                               ? add(numbered_output("dy", i), Role::kRead, outputs[i])
+                               ? add({numbered_output("dy", i), Role::kRead, 0, 0, outputs[i], "",
+                                      &LayerData::dy, i})
                                : Tensor{});
     }
-    for (const ParameterSpec& parameter : layer.parameters()) {
+    for (size_t i = 0; i < layer.parameters().size(); ++i) {
+      const ParameterSpec& parameter = layer.parameters()[i];
       const std::string name = parameter_name(parameter.name);
-      tensors.w.push_back(add(name, Role::kRead, parameter.desc));
-      tensors.dw.push_back(parameter.trained() ? add("d" + name, Role::kWritten, parameter.desc)
-                                               : Tensor{});
+      const bool trained = parameter.trained();
+      tensors.w.push_back(add({name, Role::kRead, 0, 0, parameter.desc,
+                               trained ? "" : parameter.name, &LayerData::w, i}));
+      tensors.dw.push_back(trained ? add({"d" + name, Role::kWritten, 0, 0, parameter.desc,
+                                          indexed("dw", i) + " " + parameter.name})
+                                   : Tensor{});
     }
   }
 
   void add_state(size_t bytes) {
-    add("state", NamedMemory::Role::kState, bytes, {});
+    add({"state", NamedMemory::Role::kState, 0, bytes});
     tensors.state = {{{static_cast<int64_t>(bytes)}, DType::kUInt8}, buffers_.back().data()};
   }
   void* add_workspace(size_t bytes) {
-    add("workspace", NamedMemory::Role::kWorkspace, bytes, {});
+    add({"workspace", NamedMemory::Role::kWorkspace, 0, bytes});
     return buffers_.back().data();
   }
 
@@ -91,15 +97,19 @@ class Memory {
   std::vector<NamedMemory> named;
 
  private:
-  Tensor add(const std::string& name, NamedMemory::Role role, const TensorDesc& desc) {
-    add(name, role, desc.bytes(), desc);
+  Tensor add(NamedMemory memory) {
+    const TensorDesc desc = memory.desc;
+    if (memory.role != NamedMemory::Role::kState && memory.role != NamedMemory::Role::kWorkspace) {
+      memory.bytes = desc.bytes();
+    }
+    buffers_.emplace_back(Device::kGpu, memory.bytes);
+    if (memory.bytes > 0) fill_bytes(buffers_.back().data(), Device::kGpu, 0, memory.bytes);
+    memory.address = reinterpret_cast<uintptr_t>(buffers_.back().data());
+    named.push_back(std::move(memory));
     return {desc, buffers_.back().data()};
   }
-  void add(const std::string& name, NamedMemory::Role role, size_t bytes, const TensorDesc& desc) {
-    buffers_.emplace_back(Device::kGpu, bytes);
-    if (bytes > 0) fill_bytes(buffers_.back().data(), Device::kGpu, 0, bytes);
-    const auto address = reinterpret_cast<uintptr_t>(buffers_.back().data());
-    named.push_back({name, role, address, bytes, desc});
+  static std::string indexed(const std::string& name, size_t i) {
+    return name + "[" + std::to_string(i) + "]";
   }
   static std::string numbered(const std::string& name, size_t i,
                               const std::vector<TensorDesc>& all) {

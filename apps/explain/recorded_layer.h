@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "layers/layer.h"
+#include "measure/check/layer_data.h"
 #include "recording.h"
 
 namespace duet {
@@ -15,7 +15,11 @@ struct NamedMemory {
   Role role = Role::kRead;
   uintptr_t address = 0;
   size_t bytes = 0;
-  TensorDesc desc = {};  // of all but state and workspace
+  TensorDesc desc = {};     // of all but state and workspace
+  std::string output = {};  // of what a pass writes, NamedValues::name
+  /// Of what passes read, where the layer's data have its values: (data.*part)[index].
+  std::vector<std::vector<double>> LayerData::*part = nullptr;
+  size_t index = 0;
 };
 
 struct RecordedLayer {

@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "device/context.h"
 #include "net/net.h"
-#include "plain_text.h"
+#include "program_text.h"
 #include "recorded_layer.h"
 #include "selection.h"
 

@@ -1,6 +1,7 @@
 // `trainer explain`: the library's calls of a layer as a program, or those of a whole step as a list.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <sstream>
 
 #include "commands.h"
@@ -63,13 +64,20 @@ void check_family(const ResolvedLayer& layer, const PassChoice& choice) {
                    : "Take --backend with one of " + join(ids)));
 }
 
-void write(const std::string& path, const std::string& text) {
-  if (path.empty()) {
-    std::fputs(text.c_str(), stdout);
-    return;
+/// Writes the program and its file of values, or neither.
+void write_both(const ProgramTitle& title, const std::string& text,
+                const std::vector<double>& values) {
+  write_file(title.values, std::string(reinterpret_cast<const char*>(values.data()),
+                                       values.size() * sizeof(double)));
+  try {
+    write_file(title.file, text);
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove(title.values, ignored);
+    throw;
   }
-  write_file(path, text);
-  std::printf("wrote %s; its first lines say how it is compiled\n", path.c_str());
+  std::printf("wrote %s and %s; the program's first lines say how it is compiled\n",
+              title.file.c_str(), title.values.c_str());
 }
 
 }  // namespace
@@ -83,17 +91,32 @@ void explain(const ExplainOptions& options) {
   Setup setup = read_setup(options.setup);
   if (options.trace) {
     if (!recorder_is_loaded()) restart_with_recorder();
-    write("", step_trace(setup));
+    std::fputs(step_trace(setup).c_str(), stdout);
     return;
   }
   const ResolvedLayer& layer = find_layer(setup.layers, options.layer);
   const PassChoice& choice = find_pass(layer, options.pass);
   check_family(layer, choice);
-  check_outputs({{"--out", options.out}});
+  const std::string file =
+      options.out.empty() ? layer.name + "_" + options.pass + ".cpp" : options.out;
+  const std::string values = std::filesystem::path(file).replace_extension(".values");
+  if (!options.out.empty()) {
+    check_outputs({{"--out", file}, {"the values of --out " + file + ",", values}});
+    if (!is_replaced(file)) {
+      throw ConfigError("--out " + file +
+                        ": is no file, beside which the values could be written; without --out the "
+                        "program is printed");
+    }
+  }
   if (!recorder_is_loaded()) restart_with_recorder();
   const RecordedLayer recorded =
       record_layer(layer.layer, choice.id, choice.pass, workspace_limit(setup.spec));
-  const std::string file =
-      options.out.empty() ? layer.name + "_" + options.pass + ".cpp" : options.out;
-  write(options.out, program_text(recorded, {layer.name + " of " + setup.spec.name, file}));
+  const ProgramData data = program_data(recorded);
+  const ProgramTitle title = {layer.name + " of " + setup.spec.name, file, values};
+  const std::string text = program_text(recorded, data, title);
+  if (options.out.empty()) {
+    std::fputs(text.c_str(), stdout);
+    return;
+  }
+  write_both(title, text, program_values(recorded, data));
 }

@@ -353,8 +353,8 @@ void add_describe(CLI::App& app, Arguments& arguments) {
 void add_explain(CLI::App& app, Arguments& arguments) {
   CLI::App* command = add_command(
       app, arguments, "explain",
-      "write a program of exactly the library calls that a layer makes in a pass, with its "
-      "definition beside them as plain loops; needs no GPU",
+      "write a program of exactly the library calls that a layer makes in a pass, and the values "
+      "that they must give; needs no GPU",
       [&arguments] {
         arguments.explain.setup = arguments.trainer.setup;
         arguments.explain.setup.backend = arguments.trained.backend;

@@ -2,7 +2,8 @@
 // for each implementation is tested in tests/explain.
 #include <gtest/gtest.h>
 
-#include <fstream>
+#include <filesystem>
+#include <set>
 
 #include "core/error.h"
 #include "device/device.h"
@@ -11,13 +12,23 @@
 namespace duet {
 namespace {
 
+namespace fs = std::filesystem;
+
 class TrainerExplain : public testing::Test {
  protected:
   void SetUp() override {
     if (!built_with_cuda()) GTEST_SKIP() << "needs a build with CUDA";
   }
-  Outcome explain(const std::string& arguments) const {
-    return folder_.run("explain tiny.yaml " + arguments, {.cublaslt = true});
+  Outcome explain(const std::string& arguments, std::optional<size_t> most_file_bytes = {}) const {
+    return folder_.run("explain tiny.yaml " + arguments,
+                       {.most_file_bytes = most_file_bytes, .cublaslt = true});
+  }
+  std::set<std::string> files() const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_ / ".")) {
+      names.insert(entry.path().filename());
+    }
+    return names;
   }
   TrainerFolder folder_;
 };
@@ -28,14 +39,48 @@ TEST_F(TrainerExplain, WritesAProgramOfOnePass) {
   EXPECT_TRUE(has(outcome.out, "// conv1 of tiny: conv2d by cudnn, forward.", "cudnnCreate(&cudnn)",
                   "cudnnSetTensor4dDescriptor(x_desc, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 16, 1,",
                   "cudnnSetConvolution2dDescriptor(conv_desc,", "cudnnConvolution",
-                  "Expected plain_y(size_t i)", "return wrong == 0 ? 0 : 1;"));
+                  "drawn(1024, 0)", "right &= compare(\"y\"", "conv1_forward.values",
+                  "return right ? 0 : 1;"));
   EXPECT_EQ(outcome.out.find("BackwardData"), std::string::npos);
 
-  EXPECT_OUTCOME(explain("--backend cudnn --layer fc1 --pass backward_filter --out fc1.cpp"),
-                 kExitDone);
-  std::ifstream file(folder_ / "fc1.cpp");
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  EXPECT_TRUE(has(text, "g++ -std=c++17 -O1 fc1.cpp", "plain_dw", "plain_db", "compare(\"db\""));
+  EXPECT_EQ(files(), std::set<std::string>{"tiny.yaml"});
+}
+
+TEST_F(TrainerExplain, WritesTheValuesBesideTheProgramOrNeither) {
+  const std::string command = "--backend cudnn --layer fc1 --pass backward_filter --out ";
+  const Outcome outcome = explain(command + "fc1.cpp");
+  EXPECT_OUTCOME(outcome, kExitDone);
+  EXPECT_TRUE(has(outcome.out, "wrote fc1.cpp and fc1.values"));
+  const std::string text = folder_.read("fc1.cpp"), values = folder_.read("fc1.values");
+  EXPECT_TRUE(has(text, "g++ -std=c++17 -O1 fc1.cpp", "compare(\"dw\"", "compare(\"db\"",
+                  "\"fc1.values\", " + std::to_string(values.size() / sizeof(double)) + ")"));
+
+  // A disk that has room for one of the two, the first or the second that is written.
+  for (const char* file : {"fc1.cpp", "fc1.values"}) fs::remove(folder_ / file);
+  std::set<bool> larger;
+  for (const std::string layer : {"conv1", "loss"}) {
+    const std::string one = "--backend cudnn --layer " + layer + " --out one.cpp";
+    EXPECT_OUTCOME(explain(one), kExitDone);
+    const size_t program = fs::file_size(folder_ / "one.cpp");
+    const size_t numbers = fs::file_size(folder_ / "one.values");
+    larger.insert(program > numbers);
+    for (const char* file : {"one.cpp", "one.values"}) fs::remove(folder_ / file);
+    EXPECT_OUTCOME(explain(one, (program + numbers) / 2), kExitFailure, "File too large");
+    EXPECT_EQ(files(), std::set<std::string>{"tiny.yaml"}) << layer;
+  }
+  EXPECT_EQ(larger.size(), 2u);
+
+  EXPECT_OUTCOME(explain(command + "/dev/null"), kExitUsage,
+                 "--out /dev/null: is no file, beside which the values could be written");
+  EXPECT_FALSE(fs::exists("/dev/null.values"));
+  // Neither of the two may be a file that is read, nor the other.
+  EXPECT_OUTCOME(explain(command + "fc1.values"), kExitUsage,
+                 "fc1.values: is also the file of --out");
+  fs::rename(folder_ / "tiny.yaml", folder_ / "fc1.values");
+  EXPECT_OUTCOME(folder_.run("explain fc1.values " + command + "fc1.cpp", {.cublaslt = true}),
+                 kExitUsage, "fc1.values: is a file that this command reads, too");
+  EXPECT_EQ(files(), std::set<std::string>{"fc1.values"});
+  EXPECT_EQ(folder_.read("fc1.values"), kTinyNetwork);
 }
 
 TEST_F(TrainerExplain, ABlockGoesByThePartsToo) {

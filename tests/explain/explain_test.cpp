@@ -1,19 +1,26 @@
-// What `trainer explain` writes for every implementation of the cudnn family: it compiles, its plain
-// loops give what the reference in double gives, and where there is a GPU it ends with 0. Runs with
-// the recorder loaded (LD_PRELOAD). All programs are compiled as one, each in a namespace.
+// What `trainer explain` writes for every implementation of the cudnn family. The programs compile,
+// and draw the inputs that the reference was given. Their comparison accepts what the layer's
+// definition gives on the CPU, and no changed results. Where there is a GPU they end with 0. Runs
+// with the recorder loaded (LD_PRELOAD). All programs are compiled as one.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <set>
 
 #include "core/error.h"
-#include "explain/plain_loops.h"
+#include "core/write_file.h"
 #include "explain/program.h"
+#include "explain/values.h"
+#include "explain/values_text.h"
 #include "explain_paths.h"
 #include "layers/layer_cases.h"
 #include "layers/layers.h"
+#include "measure/check/agreement.h"
+#include "measure/check/layer_rig.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"
 #include "test_paths.h"
@@ -31,22 +38,30 @@ const std::set<std::string> kRunNothing = {"batch_norm1d cudnn_persistent",
 
 struct Explained {
   std::string name;  // of the case
-  std::shared_ptr<Layer> layer;
-  std::string id;
-  Pass pass;
-  LayerData data;
-  Reference reference = {};
-  std::string text = "";
+  RecordedLayer recorded;
+  ProgramData data = {};
+  std::string text = {};
+  std::vector<double> values = {};
+
+  const Layer& layer() const { return *recorded.layer; }
+  std::string title() const {
+    return name + " " + recorded.id + " " + std::string(to_string(recorded.pass));
+  }
 };
 
-bool is_plain(const LayerCase& c) {
-  const auto plain = [](Data data) { return data != Data::kNonFinite && data != Data::kTies; };
-  return c.training && !c.forward_only && plain(c.data) &&
-         std::all_of(c.data_of.begin(), c.data_of.end(), plain);
+constexpr size_t kWorkspaceLimit = size_t{1} << 30;
+
+Explained explained(const std::string& name, std::shared_ptr<const Layer> layer,
+                    const std::string& id, Pass pass) {
+  Explained one = {name, record_layer(std::move(layer), id, pass, kWorkspaceLimit)};
+  one.data = program_data(one.recorded);
+  one.text = program_text(one.recorded, one.data, {name, "all.cpp", "all.values"});
+  one.values = program_values(one.recorded, one.data);
+  return one;
 }
 
-/// What a case's program depends on, but for sizes. Convolutions are measured where there is a GPU: there
-/// one set of keys has to do.
+/// What a case's program depends on, but for sizes. Convolutions are measured where there is a GPU:
+/// there one set of keys has to do.
 std::string kind_of(const LayerCase& c, const Layer& layer) {
   std::string kind = std::to_string(static_cast<int>(layer.inputs()[0].layout)) +
                      std::to_string(static_cast<int>(layer.options().math));
@@ -56,206 +71,37 @@ std::string kind_of(const LayerCase& c, const Layer& layer) {
   return kind;
 }
 
-/// A case for each implementation, pass, layout, arithmetic and set of keys.
-std::vector<Explained> explained() {
-  std::vector<Explained> all;
-  std::set<std::string> seen;
-  for (const CasesOfType& cases : layer_cases()) {
-    for (const LayerCase& c : cases.cases) {
-      if (!is_plain(c)) continue;
-      const std::shared_ptr<Layer> layer = make_layer(cases.type, c);
-      for (const ImplInfo& info : layer->implementations()) {
-        const std::string id(info.id);
-        if (family_of(id) != Family::kCudnn) continue;
-        for (const Pass pass : layer->passes()) {
-          if (layer->unsupported(id, pass)) continue;
-          const std::string key = std::string(cases.type) + " " + id + " " +
-                                  std::string(to_string(pass)) + " " + kind_of(c, *layer);
-          if (!seen.insert(key).second) continue;
-          LayerData data = make_data(c, *layer);
-          data.step = 0;                // what record_layer() runs
-          if (layer->takes_labels()) {  // all rows count in a program
-            for (double& label : data.x[1]) label = std::max(label, 0.0);
+/// Everything for each implementation, pass, layout, arithmetic and set of keys.
+const std::vector<Explained>& programs() {
+  static const std::vector<Explained> all = [] {
+    std::vector<Explained> written;
+    std::set<std::string> seen;
+    for (const CasesOfType& cases : layer_cases()) {
+      for (const LayerCase& c : cases.cases) {
+        if (!c.training || c.forward_only) continue;
+        const std::shared_ptr<Layer> layer = make_layer(cases.type, c);
+        for (const ImplInfo& info : layer->implementations()) {
+          const std::string id(info.id), type(cases.type);
+          if (family_of(id) != Family::kCudnn) continue;
+          for (const Pass pass : layer->passes()) {
+            if (kCallNothing.count({type, pass}) || layer->unsupported(id, pass)) continue;
+            const std::string pass_name(to_string(pass));
+            if (!seen.insert(type + " " + id + " " + pass_name + " " + kind_of(c, *layer)).second) {
+              continue;
+            }
+            try {
+              written.push_back(explained(type + " " + c.name, layer, id, pass));
+            } catch (const std::exception& error) {
+              ADD_FAILURE() << type << " " << c.name << " " << id << " " << pass_name << ": "
+                            << error.what();
+            }
           }
-          all.push_back({std::string(cases.type) + " " + c.name, layer, id, pass, data});
         }
       }
     }
-  }
+    return written;
+  }();
   return all;
-}
-
-/// The programs of all that is explained.
-std::vector<Explained> programs() {
-  std::vector<Explained> all = explained(), written;
-  for (Explained& one : all) {
-    const std::string type(one.layer->type());
-    SCOPED_TRACE(one.name + " " + one.id + " " + std::string(to_string(one.pass)));
-    if (kCallNothing.count({type, one.pass})) continue;
-    try {
-      const RecordedLayer recorded = record_layer(one.layer, one.id, one.pass, size_t{1} << 30);
-      one.text = program_text(recorded, {one.name, "explained.cpp"});
-      std::vector<Pass> passes = {one.pass};
-      if (!plain_loops(*one.layer, one.pass)->found.empty() && one.pass != Pass::kForward) {
-        passes.insert(passes.begin(), Pass::kForward);
-      }
-      one.reference = run_reference(*one.layer, one.data, {}, passes, nullptr, Device::kCpu);
-      written.push_back(one);
-    } catch (const std::exception& error) {
-      ADD_FAILURE() << error.what();
-    }
-  }
-  return written;
-}
-
-/// What of the layer's data stands for NAME_values.
-const std::vector<double>* values_of(const Explained& one, const std::string& name) {
-  const Layer& layer = *one.layer;
-  const auto number = [&](size_t from) {
-    return name.size() > from ? std::stoul(name.substr(from)) - 1 : 0;
-  };
-  if (name == "labels") return &one.data.x[1];
-  if (name == "dloss") return &one.data.dy[0];
-  if (name[0] == 'x') return &one.data.x[number(1)];
-  if (name.rfind("dy", 0) == 0) return &one.data.dy[number(2)];
-  for (size_t i = 0; i < layer.parameters().size(); ++i) {
-    const std::string& parameter = layer.parameters()[i].name;
-    if (parameter == name || (name == "w" && parameter == "weight") ||
-        (name == "b" && parameter == "bias")) {
-      return &one.data.w[i];
-    }
-  }
-  return nullptr;
-}
-
-/// What of the reference stands for an output.
-const NamedValues* reference_of(const std::vector<NamedValues>& all, const std::string& name) {
-  const std::map<std::string, std::string> names = {{"y", "y[0]"},
-                                                    {"loss", "y[0]"},
-                                                    {"hits", "y[1]"},
-                                                    {"dx", "dx[0]"},
-                                                    {"dw", "dw[0] weight"},
-                                                    {"db", "dw[1] bias"},
-                                                    {"dweight", "dw[0] weight"},
-                                                    {"dbias", "dw[1] bias"}};
-  std::string wanted = names.count(name) ? names.at(name) : name;
-  if (name.rfind("dx", 0) == 0 && name.size() > 2) {
-    wanted = "dx[" + std::to_string(std::stoi(name.substr(2)) - 1) + "]";
-  }
-  for (const NamedValues& values : all) {
-    if (values.name == wanted) return &values;
-  }
-  return nullptr;
-}
-
-/// The names in "std::vector<float> NAME_values = pattern(".
-std::vector<std::string> inputs_of(const std::string& text) {
-  const std::string begin = "std::vector<float> ", end = "_values = pattern(";
-  std::vector<std::string> names;
-  for (size_t at = 0; (at = text.find(end, at)) != std::string::npos; ++at) {
-    const size_t from = text.rfind(begin, at) + begin.size();
-    names.push_back(text.substr(from, at - from));
-  }
-  return names;
-}
-
-/// Programs in a namespace each, without their includes, which come first.
-std::string bodies_of(const std::vector<Explained>& all) {
-  std::set<std::string> includes;
-  std::string bodies;
-  for (size_t i = 0; i < all.size(); ++i) {
-    bodies += "namespace program_" + std::to_string(i) + " {\n#undef CHECK\n";
-    for (const std::string& line : lines_of(all[i].text)) {
-      if (line.rfind("#include", 0) == 0) {
-        includes.insert(line);
-      } else {
-        bodies += line + "\n";
-      }
-    }
-    bodies += "}\n";
-  }
-  std::string text;
-  for (const std::string& include : includes) text += include + "\n";
-  return text + "#include <fstream>\n" + bodies;
-}
-
-/// All programs as one: with two files the plain loops of all, on the values in one into the other;
-/// with a number that program itself.
-std::string joined(const std::vector<Explained>& all) {
-  std::string loops, cases;
-  for (size_t i = 0; i < all.size(); ++i) {
-    const std::string space = "program_" + std::to_string(i);
-    cases += "    case " + std::to_string(i) + ": return " + space + "::main();\n";
-    for (const std::string& name : inputs_of(all[i].text)) {
-      loops += "  take(" + space + "::" + name + "_values);\n";
-    }
-    const PlainLoops plain = *plain_loops(*all[i].layer, all[i].pass);
-    if (!plain.found.empty()) loops += "  take(" + space + "::" + plain.found + "_found);\n";
-    if (!plain.prepare.empty()) loops += "  " + space + "::prepare();\n";
-    for (const PlainLoops::Output& output : plain.outputs) {
-      loops += "  give(" + space + "::plain_" + output.name + ");\n";
-    }
-  }
-  return bodies_of(all) + R"(
-std::ifstream in;
-std::ofstream out;
-template <class T>
-void take(std::vector<T>& values) {
-  size_t count = 0;
-  in >> count;
-  values.resize(count);
-  for (T& value : values) in >> value;
-}
-template <class Expected>
-void give(Expected (*plain)(size_t)) {
-  size_t count = 0;
-  in >> count;
-  for (size_t i = 0; i < count; ++i) out << plain(i).value << ' ';
-}
-void run_loops(char** files) {
-  in.open(files[0]);
-  out.open(files[1]);
-  out.precision(17);
-)" + loops +
-         R"(}
-int main(int argc, char** argv) {
-  if (argc == 3) return run_loops(argv + 1), 0;
-  switch (std::atoi(argv[1])) {
-)" + cases +
-         "  }\n  return -1;\n}\n";
-}
-
-void write_all(const std::vector<double>& values, std::ofstream& file) {
-  file << values.size() << '\n';
-  for (const double value : values) file << static_cast<float>(value) << ' ';
-}
-
-/// What the plain loops of all are given: the values of every tensor, and how many to compute.
-void write_values(const std::vector<Explained>& all, const std::string& path) {
-  std::ofstream file(path);
-  file.precision(9);
-  for (const Explained& one : all) {
-    for (const std::string& name : inputs_of(one.text)) {
-      const std::vector<double>* const values = values_of(one, name);
-      ASSERT_NE(values, nullptr) << name;
-      write_all(*values, file);
-    }
-    const PlainLoops plain = *plain_loops(*one.layer, one.pass);
-    if (!plain.found.empty()) {
-      const NamedValues* const found = reference_of(one.reference.of(Pass::kForward), plain.found);
-      ASSERT_NE(found, nullptr) << plain.found;
-      write_all(found->values, file);
-    }
-    for (const PlainLoops::Output& output : plain.outputs) {
-      const NamedValues* const expected = reference_of(one.reference.of(one.pass), output.name);
-      ASSERT_NE(expected, nullptr) << output.name;
-      file << '\n' << expected->values.size() << '\n';
-    }
-  }
-}
-
-std::string title_of(const Explained& one) {
-  return one.name + " " + one.id + " " + std::string(to_string(one.pass));
 }
 
 /// All implementations of the family that run anything, and those that some program is of.
@@ -271,8 +117,75 @@ std::set<std::string> implementations() {
 }
 std::set<std::string> implementations_of(const std::vector<Explained>& programs) {
   std::set<std::string> names;
-  for (const Explained& one : programs) names.insert(std::string(one.layer->type()) + " " + one.id);
+  for (const Explained& one : programs) {
+    names.insert(std::string(one.layer().type()) + " " + one.recorded.id);
+  }
   return names;
+}
+
+/// The first `count` programs as one; text before main() that several have stands there once. Given
+/// a file it writes the inputs of all programs to it, given a number and a file of values it is
+/// that program.
+std::string joined(const std::vector<Explained>& all, size_t count) {
+  const std::string shared(kValuesText.substr(kValuesText.find("#include")));
+  std::set<std::string> includes;
+  std::map<std::string, std::pair<std::string, std::string>>
+      mains;  // and the cases, by what is before
+  std::string inputs;
+  for (const Explained& one : all) {
+    for (const NamedMemory& memory : one.recorded.memory) {
+      if (memory.part) inputs += "  give(" + input_of(one.recorded, memory).text + ");\n";
+    }
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const std::string& text = all[i].text;
+    const std::string main = "int main(", number = std::to_string(i);
+    const size_t begin = text.find(shared), end = text.find(main);
+    if (begin == std::string::npos || end == std::string::npos) {
+      ADD_FAILURE() << all[i].title() << "\n" << text;
+      continue;
+    }
+    for (const std::string& line : lines_of(text.substr(0, begin))) {
+      if (line.rfind("#include", 0) == 0) includes.insert(line);
+    }
+    auto& [bodies, cases] = mains[text.substr(begin + shared.size(), end - begin - shared.size())];
+    bodies += "int main_" + number + "(" + text.substr(end + main.size());
+    cases += "  if (number == " + number + ") return main_" + number + "(argc, argv);\n";
+  }
+  std::string programs, calls;
+  for (const auto& [before, main] : mains) {
+    const std::string space = "programs_" + std::to_string(calls.size());
+    programs += "namespace " + space + " {\n" + before + main.first +
+                "int run(int number, int argc, char** argv) {\n" + main.second +
+                "  return -1;\n}\n}\n";
+    calls += "  if (code < 0) code = " + space + "::run(number, argc - 1, argv + 1);\n";
+  }
+  std::string text;
+  for (const std::string& include : includes) text += include + "\n";
+  return text + shared + programs + R"(
+std::ofstream out;
+void give(const std::vector<float>& values) {
+  out.write(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+}
+void give_all() {
+)" + inputs +
+         R"(}
+int main(int argc, char** argv) {
+  if (argc == 2) return out.open(argv[1], std::ios::binary), give_all(), 0;
+  const int number = std::atoi(argv[1]);
+  int code = -1;
+)" + calls +
+         "  return code;\n}\n";
+}
+
+std::string content_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+template <class T>
+std::string bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
 class ExplainPrograms : public testing::Test {
@@ -281,47 +194,174 @@ class ExplainPrograms : public testing::Test {
     const int status = std::system(("env -u LD_PRELOAD " + command).c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
-  static bool compile(const std::string& source, const std::string& program) {
-    return run(DUET_EXPLAIN_COMPILER " -std=c++17 -O0 -w " + source + " -o " + program +
-               " " DUET_EXPLAIN_FLAGS) == 0;
+  /// Without a program to write it looks for errors alone, which takes a fifth of the time.
+  bool compile(const std::string& text, const std::string& program = "") {
+    const std::string source = folder_ / "all.cpp";
+    std::ofstream(source) << text;
+    const std::string target =
+        program.empty() ? " -fsyntax-only" : " -o " + program + DUET_EXPLAIN_LIBRARIES;
+    return run(DUET_EXPLAIN_COMPILER " -std=c++17 -O0 -w" DUET_EXPLAIN_INCLUDES " " + source +
+               target) == 0;
   }
   TemporaryFolder folder_;
 };
 
-TEST_F(ExplainPrograms, CompileAndTheirLoopsAreTheLayers) {
-  const std::vector<Explained> all = programs();
+TEST_F(ExplainPrograms, CompileReadTheirValuesAndDrawTheReferencesInputs) {
+  const std::vector<Explained>& all = programs();
   EXPECT_EQ(implementations_of(all), implementations());
   ASSERT_GT(all.size(), 150u);
-  const std::string source = folder_ / "all.cpp", program = folder_ / "all";
-  const std::string in = folder_ / "in", out = folder_ / "out";
-  std::ofstream(source) << joined(all);
-  ASSERT_TRUE(compile(source, program)) << source;
-  write_values(all, in);
-  ASSERT_EQ(run(program + " " + in + " " + out), 0);
-  std::ifstream file(out);
+  const std::string program = folder_ / "all", out = folder_ / "out";
+  const std::string values = folder_ / "all.values";
+  // Without a GPU they all end at once: one stands for them.
+  const size_t built = recorder_stands_in() ? 1 : all.size();
+  EXPECT_TRUE(built == all.size() || compile(joined(all, all.size())));
+  ASSERT_TRUE(compile(joined(all, built), program));
+
+  ASSERT_EQ(run(program + " " + out), 0);
+  std::string inputs;
   for (const Explained& one : all) {
-    SCOPED_TRACE(title_of(one));
-    const auto outputs = plain_loops(*one.layer, one.pass)->outputs;
-    for (const PlainLoops::Output& output : outputs) {
-      const std::vector<double>& expected =
-          reference_of(one.reference.of(one.pass), output.name)->values;
-      for (size_t k = 0; k < expected.size(); ++k) {
-        std::string word;
-        file >> word;
-        ASSERT_NEAR(std::stod(word), expected[k], 1e-5 * (1 + std::fabs(expected[k])))
-            << output.name << " " << k;
-      }
+    for (const NamedMemory& memory : one.recorded.memory) {
+      if (memory.part) inputs += bytes_of(input_of(one.recorded, memory).values);
     }
   }
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (i > 0 && recorder_stands_in()) break;  // they all end at once
-    const int code = run(program + " " + std::to_string(i) + " > " + out);
-    EXPECT_EQ(code, recorder_stands_in() ? 3 : 0) << title_of(all[i]) << "\n" << all[i].text;
+  EXPECT_TRUE(content_of(out) == inputs);
+
+  for (size_t i = 0; i < built; ++i) {
+    write_file(values, bytes_of(all[i].values));
+    const int code = run(program + " " + std::to_string(i) + " " + values + " > " + out);
+    EXPECT_EQ(code, recorder_stands_in() ? 3 : 0) << all[i].title() << "\n"
+                                                  << content_of(out) << all[i].text;
+  }
+  // Files that are not there, are cut off, or have more than the program takes.
+  const std::string first = program + " 0 ", to_out = " > " + out;
+  EXPECT_EQ(run(first + (folder_ / "none.values").string() + to_out), 1);
+  EXPECT_TRUE(has(content_of(out), "none.values cannot be read; it was written with this program"));
+  for (const int more : {-1, 1, 8}) {
+    std::string bytes = bytes_of(all[0].values);
+    bytes.resize(bytes.size() + static_cast<size_t>(more));
+    write_file(values, bytes);
+    EXPECT_EQ(run(first + values + to_out), 1);
+    EXPECT_TRUE(has(content_of(out), "all.values has " + std::to_string(bytes.size()) +
+                                         " bytes, and this program needs " +
+                                         std::to_string(8 * all[0].values.size())));
   }
 }
 
-/// The functions of NVIDIA's libraries that are called in a text, but those that only tell a version
-/// or the name of an error.
+/// What the program's comparisons of all outputs print if one of them is wrong, else "".
+std::string whats_wrong(const Explained& one, const std::string& file,
+                        const std::vector<std::vector<double>>& found) {
+  testing::internal::CaptureStdout();
+  ::Values values(file, one.values.size());
+  for (const auto& places : one.data.zeroed) values.take(places.size());
+  bool right = true;
+  const auto outputs = outputs_of(one.recorded);
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    right &=
+        ::compare(outputs[k]->name.c_str(), found[k], sizes_in_memory(outputs[k]->desc), values);
+  }
+  const std::string printed = testing::internal::GetCapturedStdout();
+  return right ? "" : printed;
+}
+
+/// The results of cpu_reference in the types that the layer stores, in the order of outputs_of().
+std::vector<std::vector<double>> found_on_the_cpu(const Explained& one) {
+  const Pass pass = one.recorded.pass;
+  std::vector<Pass> passes = passes_before(one.layer(), pass);
+  passes.push_back(pass);
+  Context context(Device::kCpu);
+  LayerRig rig(one.layer(), "cpu_reference", passes, context, {});
+  rig.load(one.data.data);
+  for (const Pass each : passes) rig.run(each);
+  std::vector<std::vector<double>> found;
+  for (const NamedMemory* output : outputs_of(one.recorded)) {
+    for (const NamedValues& values : rig.outputs(pass)) {
+      if (values.name == output->output) found.push_back(values.values);
+    }
+  }
+  // All that the pass writes is compared; outputs that are one in memory once.
+  EXPECT_EQ(found.size(), one.layer().is_sum() ? 1u : rig.outputs(pass).size()) << one.title();
+  return found;
+}
+
+TEST_F(ExplainPrograms, HoldWhatTheDefinitionGivesForRightAndAChangeForWrong) {
+  const std::string file = folder_ / "one.values";
+  for (const Explained& one : programs()) {
+    SCOPED_TRACE(one.title());
+    write_file(file, bytes_of(one.values));
+    std::vector<std::vector<double>> found = found_on_the_cpu(one);
+    EXPECT_EQ(whats_wrong(one, file, found), "");
+    for (std::vector<double>& output : found) {
+      for (double* value : {&output.front(), &output.back()}) {
+        const double before = *value;
+        for (const double wrong : {before + 1, std::nan(""), HUGE_VAL}) {
+          *value = wrong;
+          EXPECT_NE(whats_wrong(one, file, found), "") << wrong;
+        }
+        *value = before;
+      }
+      const std::vector<double> written = output;
+      output.assign(output.size(), std::nan(""));  // as memory that nobody wrote
+      EXPECT_NE(whats_wrong(one, file, found), "");
+      output = written;
+    }
+  }
+}
+
+/// The file is what docs/explain.md says, and the program's verdict by it is that of a check.
+TEST_F(ExplainPrograms, ValuesAreTheReferencesAndTheVerdictIsAChecks) {
+  const std::string file = folder_ / "one.values";
+  size_t zeroed = 0;
+  std::map<bool, size_t> verdicts;
+  for (const Explained& one : programs()) {
+    SCOPED_TRACE(one.title());
+    const Pass pass = one.recorded.pass;
+    const Reference reference =
+        run_reference(one.layer(), one.data.data, {}, {pass}, nullptr, Device::kCpu);
+    auto at = one.values.begin();
+    for (size_t k = 0; k < one.data.zeroed.size(); ++k) {
+      for (const double place : one.data.zeroed[k]) {
+        ASSERT_EQ(*at++, place);
+        EXPECT_EQ(one.data.data.dy[k].at(static_cast<size_t>(place)), 0);
+        ++zeroed;
+      }
+    }
+    for (const NamedMemory* output : outputs_of(one.recorded)) {
+      const std::vector<NamedValues>& all = reference.of(pass);
+      const NamedValues& values = *std::find_if(
+          all.begin(), all.end(), [&](const auto& each) { return each.name == output->output; });
+      const std::vector<size_t> sizes = sizes_in_memory(output->desc), elements = ::compared(sizes);
+      const auto begin = at++;  // the RMS
+      for (const size_t i : elements) ASSERT_EQ(*at++, values.values.at(i));
+      const std::vector<double> allowed(at, at + static_cast<int64_t>(elements.size()));
+      at += static_cast<int64_t>(elements.size());
+      const Limit limit =
+          limit_of(one.layer(), pass, output->desc, values.parameter, one.layer().options().math);
+      // A check looks at all elements, and at the mean of what was rounded to be stored.
+      if (elements.size() < values.values.size() || limit.storage > 0) continue;
+      write_file(file, bytes_of(std::vector<double>(begin, at)));
+      for (const double share : {0.03, 0.06, 0.1, 0.5, 0.99, 1.01}) {
+        for (const size_t wrong : {size_t(1), allowed.size()}) {
+          std::vector<double> found = values.values;
+          for (size_t i = 0; i < wrong; ++i) found[i] += share * allowed[i];
+          ::Values program(file, 1 + 2 * elements.size());
+          testing::internal::CaptureStdout();
+          const bool right = ::compare("y", found, sizes, program);
+          testing::internal::GetCapturedStdout();
+          EXPECT_EQ(right, compare(values.values, found, limit, values.sizes).agrees) << share;
+          ++verdicts[right];
+        }
+      }
+    }
+    EXPECT_TRUE(at == one.values.end());
+    EXPECT_EQ(one.values.size(), count_of_values(one.recorded, one.data));
+  }
+  EXPECT_GT(zeroed, 0u);
+  EXPECT_GT(verdicts[true], 100u);
+  EXPECT_GT(verdicts[false], 100u);
+}
+
+/// The functions of NVIDIA's libraries that are called in a text, but those that only tell a
+/// version or the name of an error.
 std::set<std::string> library_calls(const std::string& text) {
   static const std::regex call(R"(\b(cudnn|cublas|cublasLt|cufft)[A-Z]\w*(?=\())");
   static const std::regex tells("Get(Version|Property|StatusName|StatusString)|ErrorString");
@@ -330,11 +370,6 @@ std::set<std::string> library_calls(const std::string& text) {
     if (!std::regex_search(found->str(), tells)) names.insert(found->str());
   }
   return names;
-}
-
-std::string content_of(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
 TEST(ExplainRecorder, KnowsEveryFunctionThatDuetCalls) {

@@ -66,6 +66,22 @@ ComparisonSums comparison_sums_on_cpu(const ExpectedValues& expected, const Tens
   return all;
 }
 
+double allowed_rms(const ReferenceSums& reference, const Limit& limit) {
+  // Without it atol would pass zeros for outputs that are all small.
+  constexpr double kShareOfReference = 1e-3;
+  const double rms = reference.rms();
+  switch (limit.kind) {
+    case Limit::Kind::kExact:
+      return 0;
+    case Limit::Kind::kRms:
+      return limit.rms * reference.size_rms() + limit.storage * rms;
+    case Limit::Kind::kElementwise:
+      return rms > 0 ? (kShareOfReference + limit.storage) * rms
+                     : std::numeric_limits<double>::infinity();
+  }
+  return 0;
+}
+
 Agreement agreement_of(const ComparisonSums& sums, const ReferenceSums& reference,
                        const Limit& limit) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -84,13 +100,9 @@ Agreement agreement_of(const ComparisonSums& sums, const ReferenceSums& referenc
   const double error_rms = std::sqrt(sums.error_square / std::max(reference.finite, 1.0));
   if (error_rms > 0) a.rms_relative = rms > 0 ? error_rms / rms : kInfinity;
   a.share_of_limit = std::max(sums.worst_share, 0.0);
-  if (limit.kind == Limit::Kind::kRms && a.rms_relative > 0) {
-    const double allowed = limit.rms * reference.size_rms() + limit.storage * rms;
+  if (error_rms > 0) {
+    const double allowed = allowed_rms(reference, limit);
     a.share_of_limit = std::max(a.share_of_limit, allowed > 0 ? error_rms / allowed : kInfinity);
-  }
-  if (limit.kind == Limit::Kind::kElementwise && rms > 0) {
-    // atol alone would pass zeros for outputs that are all small.
-    a.share_of_limit = std::max(a.share_of_limit, a.rms_relative / (1e-3 + limit.storage));
   }
   if (reference.magnitude > 0) a.shortfall = sums.shortfall / reference.magnitude;
   if (limit.storage > 0) {

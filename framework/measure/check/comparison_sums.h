@@ -26,6 +26,19 @@ struct ReferenceSums {
 /// `sizes` may be nullptr (NamedValues::sizes).
 ReferenceSums reference_sums(const double* values, const double* sizes, int64_t count);
 
+/// The most that an element may differ from the reference, by its size there.
+DUET_HOST_DEVICE inline double allowed_error(double expected, double size, const Limit& limit) {
+  const double magnitude = std::abs(expected);
+  if (limit.kind == Limit::Kind::kElementwise) {
+    return limit.atol + (limit.rtol + limit.storage) * magnitude;
+  }
+  return limit.kind == Limit::Kind::kRms
+             ? kWorstElement * limit.rms * size + limit.storage * magnitude
+             : 0;
+}
+/// The most that the RMS of the errors of all elements may be; infinite where the limit sets none.
+double allowed_rms(const ReferenceSums& reference, const Limit& limit);
+
 /// Of an output beside the reference's.
 struct ComparisonSums {
   double error_square = 0, found_square = 0, product = 0;
@@ -43,12 +56,8 @@ struct ComparisonSums {
       error = share = 0;
     } else if (!std::isfinite(error)) {
       error = share = kInfinity;
-    } else if (limit.kind == Limit::Kind::kElementwise) {
-      share = error / (limit.atol + (limit.rtol + limit.storage) * std::abs(e));
     } else {
-      const double allowed = limit.kind == Limit::Kind::kRms
-                                 ? kWorstElement * limit.rms * size + limit.storage * std::abs(e)
-                                 : 0;
+      const double allowed = allowed_error(e, size, limit);
       share = allowed > 0 ? error / allowed : kInfinity;
     }
     error_square += error * error;

@@ -1,12 +1,9 @@
-// Text of C++ for plain_loops.cpp.
+// Text of C++ for programs.
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
-
-#include "core/tensor.h"
 
 namespace duet {
 
@@ -22,14 +19,5 @@ struct Filling {
 };
 /// `text` with all of them filled in; where one name begins another, the longer one counts.
 std::string fill(const std::string& text, const std::vector<Filling>& fillings);
-
-/// "size_t x_at(int n, int c, int h, int w) { return ...; }", of a tensor of four axes.
-std::string index_function(const std::string& name, const std::vector<std::string>& letters,
-                           const std::vector<std::string>& sizes, Layout layout);
-/// A line that takes an index apart again: "const int w = ..., h = ...;".
-std::string split_index(const std::vector<std::string>& letters,
-                        const std::vector<std::string>& sizes, Layout layout);
-/// Lines that store plain_NAME(i) for all i in NAME_values.
-std::string keep_all(const std::string& name, int64_t count);
 
 }  // namespace duet
