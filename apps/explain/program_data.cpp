@@ -18,7 +18,7 @@ ProgramInput input_of(const RecordedLayer& recorded, const NamedMemory& memory) 
     const TensorDesc& x = recorded.layer->inputs()[0];
     const auto classes = static_cast<size_t>(x.shape.last());
     const bool mixed = are_mixed(memory.desc, x);
-    const size_t rows = mixed ? count / kMixedColumns : count;
+    const size_t rows = mixed ? count / kMixedWords : count;
     return {"class_labels(" + std::to_string(rows) + ", " + std::to_string(classes) +
                 (mixed ? ", true)" : ", false)"),
             class_labels(rows, classes, mixed)};

@@ -44,7 +44,7 @@ inline void run_with(CaseRig& rig, Pass pass, const Ports& ports, bool inference
                 .workspace = workspace.data(),
                 .workspace_bytes = bytes,
                 .step = rig.step(),
-                .training = rig.situation().training,
+                .training = !inference,
                 .inference = inference,
                 .ports = ports};
   rig.op().run(pass, run, rig.tensors());

@@ -64,8 +64,9 @@ class LinearWgmma : public LinearImpl {
   }
   std::vector<PortUse> ports(Pass pass, bool) const override {
     if (kFloat || pass == Pass::kBackwardFilter) return {};
-    return {
-        {&Ports::prepared_w, PortUse::Access::kTakes, stored_in(dtype_of<T>, problem_.w_desc())}};
+    TensorDesc rounded = problem_.w_desc();
+    rounded.dtype = dtype_of<T>;
+    return {{&Ports::prepared_w, PortUse::Access::kTakes, rounded}};
   }
   void prepare_weights(const Run& run, const LayerTensors& t) override {
     if constexpr (!kFloat) round(run, t.w[0], run.ports.prepared_w.data<T>());
