@@ -168,8 +168,8 @@ TEST(Stream, IsAChoiceThatFitsTheDataSet) {
   };
   EXPECT_TRUE(has(error("dataset: synthetic_images, stream: files"),
                   "test:1:37: data: stream: 'files' is of data sets whose images are in files of "
-                  "their own (image_folder, tiny_imagenet); synthetic_images can be streamed from "
-                  "'memory'"));
+                  "their own (detection, image_folder, tiny_imagenet); synthetic_images can be "
+                  "streamed from 'memory'"));
   EXPECT_TRUE(has(error("dataset: synthetic_points, kind: xor, stream: true"),
                   "data: stream: unknown value 'true'; known: auto, never, memory, files"));
   EXPECT_EQ(load_data("{dataset: synthetic_points, kind: xor, stream: memory}").stream,

@@ -129,7 +129,8 @@ TEST(Spec, FieldsAreWhatTheDataSetHas) {
   expect_alone(head + "  - {type: mse, inputs: [fc, lables]}\n",
                {"there is no layer 'lables'", "did you mean 'labels'"});
   expect_alone(head + "  - {type: mse, inputs: [fc, images]}\n",
-               {"takes labels 4 int32 for logits 4x10, not 4x1x28x28", "comes from the data"});
+               {"layer mse1 (mse): reads the field images in place of 'labels', which it cannot be",
+                "the data set has images, labels (classes), rows"});
   expect_alone(head + "  - {type: mse, inputs: [fc, labels, labels]}\n",
                {"takes 2 inputs (the output of a layer, labels), not 3"});
   expect_alone("  - {name: labels, type: flatten}\n  - {type: mse}\n",
