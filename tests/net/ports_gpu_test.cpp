@@ -9,7 +9,7 @@
 namespace duet {
 namespace {
 
-constexpr const char* kNetwork = R"(
+constexpr const char* kConvolutions = R"(
 backend: custom
 math: bf16
 data: {dataset: synthetic_images, channels: 3, size: 32, classes: 10, train_count: 256, batch: 64}
@@ -43,8 +43,8 @@ class NetPortsOnGpu : public HopperTest {};
 
 TEST_F(NetPortsOnGpu, LearnsTheSame) {
   for (const std::string layout : {"layout: nchw", "layout: nhwc"}) {
-    TestTraining shared(layout + kNetwork), eager("graph: false\n" + layout + kNetwork),
-        plain("fuse: false\n" + layout + kNetwork);
+    TestTraining shared(layout + kConvolutions), eager("graph: false\n" + layout + kConvolutions),
+        plain("fuse: false\n" + layout + kConvolutions);
     int images = 0, weights = 0;
     for (const Net::Call& call : shared.training->net().calls()) {
       const Ports& ports = call.step->ports;
@@ -69,7 +69,7 @@ TEST_F(NetPortsOnGpu, LearnsTheSame) {
 
 // backward_filter is held back until all else has been queued.
 TEST_F(NetPortsOnGpu, NothingOverwritesWhatIsReadAside) {
-  TestTraining t(std::string("graph: false") + kNetwork);
+  TestTraining t(std::string("graph: false") + kConvolutions);
   t.training->step();
   check_gradients_aside(t, "");
 }

@@ -157,7 +157,7 @@ TEST_F(TrainingOnGpu, WhatAStepPreparesOfWeightsGivesTheSameBits) {
     const auto fc1 = std::find_if(nodes.begin(), nodes.end(), [](const Net::Node& node) {
       return node.name.starts_with("fc1");
     });
-    ASSERT_TRUE(fc1 != nodes.end() && fc1->inference && fc1->inference->serves_training());
+    ASSERT_TRUE(fc1 != nodes.end() && fc1->step(Pass::kForward)->takes_prepared);
     for (const int count : {1, 8, 11}) {
       graph.training->step(count);
       eager.training->step(count);
