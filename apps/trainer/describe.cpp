@@ -226,9 +226,9 @@ void describe_layer(const duet::LayerType& type, bool as_json) {
   std::fputs(text.c_str(), stdout);
 }
 
-// "custom_naive" of "conv2d/conv2d_custom_naive.cu".
+// "custom_naive" of "conv2d/ladder/conv2d_custom_naive.cu".
 std::string id_of(const std::filesystem::path& file) {
-  const std::string folder = file.parent_path().string(), name = file.stem().string();
+  const std::string folder = file.begin()->string(), name = file.stem().string();
   return name.starts_with(folder + "_") ? name.substr(folder.size() + 1) : "";
 }
 

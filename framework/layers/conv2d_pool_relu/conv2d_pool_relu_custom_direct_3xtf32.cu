@@ -1,6 +1,6 @@
 // conv2d_pool_relu custom_direct_3xtf32: custom_direct on tensor cores for fp32, each product as three of tf32.
 //           backward_data, which a first layer never runs, is custom_fused's.
-// Mapping:  as custom_direct has it in tf32 (conv2d/direct_mma.cuh, conv2d/direct_mma_filter.cuh).
+// Mapping:  as custom_direct has it in tf32 (conv2d/small_channels/direct_mma.cuh, conv2d/small_channels/direct_mma_filter.cuh).
 // Traffic:  as custom_direct.
 // Limits:   math fp32, one channel, 3x3 filters, stride 1, dilation 1; pooling 2x2 with stride 2, no pool padding;
 //           infinities become NaN, as they have no two parts; compute capability 8.0, backward_filter Hopper, 64 filters and images whose dy fits in shared memory.

@@ -1,5 +1,5 @@
 // conv2d_pool_relu custom_winograd_3xtf32: custom_winograd for fp32, its 16 products on tensor cores, each as three
-//           of tf32 (conv2d/winograd_mma_block.cuh).
+//           of tf32 (conv2d/winograd/winograd_mma_block.cuh).
 // Mapping:  block = 512 threads, warp = 1 of 16 points x 32 windows x 64 filters; backward_data: 32 windows (one
 //           image) x 64 channels; backward_filter: 256 threads, 32 channels x 64 filters, split along the windows.
 // Traffic:  as custom_winograd.
