@@ -55,7 +55,7 @@ class PreparedLayer {
   std::vector<Pass> passes() const;
   /// REQUIRES: of passes().
   const std::string& id(Pass pass) const { return step(pass).op->id(); }
-  std::string detail(Pass pass) const { return step(pass).implementation->detail(pass); }
+  std::string detail(Pass pass) const { return step(pass).op->detail(pass); }
   /// Of a GPU: the caller's memory. Of the CPU 0: there each thread has one of its own.
   size_t workspace_bytes(Pass pass) const;
   /// Kept by the caller from forward to the backward passes.
