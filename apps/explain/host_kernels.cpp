@@ -157,7 +157,7 @@ const std::vector<float> labels_values = $labels;
 const std::vector<double> class_weights$weights;
 constexpr double smoothing = $smoothing;
 
-/// What the softmax of a row is compared with at each class, and the weight of the row in the mean.
+/// The target of each class for the softmax of a row, and the weight of the row in the mean.
 struct Target {
   std::vector<double> at = std::vector<double>(classes);
   double weight = 0;

@@ -1,4 +1,4 @@
-// Loops on the host in the place of the kernels of Duet's own that run between the library's calls.
+// Duet's own kernels that run between the library's calls, written as loops on the host.
 // A program needs them, because the calls that follow read what they write.
 #pragma once
 

@@ -185,7 +185,7 @@ class Writer {
     return text + calls_.constants();
   }
 
-  /// What a tensor that is read holds.
+  /// The expression for the initial values of an input tensor.
   std::string input(const NamedMemory& memory) const {
     const std::string text = input_of(recorded_, memory).text;
     const size_t count = zeroed(memory);

@@ -24,7 +24,7 @@ class ProgramCalls {
   const std::string& constants() const { return constants_; }
   /// Functions for descriptors of cuDNN's graph API, where there are any.
   std::string graph_functions() const;
-  /// What run() calls in the place of Duet's own kernels (host_kernels.h).
+  /// The host functions that run() calls instead of Duet's own kernels (host_kernels.h).
   const std::set<std::string>& host_kernels() const { return host_; }
   bool uses(const std::string& library) const;
 

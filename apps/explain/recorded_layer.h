@@ -17,7 +17,7 @@ struct NamedMemory {
   size_t bytes = 0;
   TensorDesc desc = {};     // of all but state and workspace
   std::string output = {};  // of what a pass writes, NamedValues::name
-  /// Of what passes read, where the layer's data have its values: (data.*part)[index].
+  /// The values of an input are (data.*part)[index] of the layer's data.
   std::vector<std::vector<double>> LayerData::*part = nullptr;
   size_t index = 0;
 };

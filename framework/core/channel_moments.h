@@ -13,9 +13,9 @@ struct ChannelMoments {
       nullptr;  // [channels][parts][2]: the mean, and the sum of squares of what differs from it
   float* counts = nullptr;  // [parts]: values of a channel; of a part of none the sums are 0
 
-  /// Of the memory that holds them.
+  /// The tensor in which moments are stored.
   static TensorDesc desc(int64_t channels, int parts) { return {{2 * channels + 1, parts}}; }
-  /// In memory of a desc() as above; none if it is falsy.
+  /// The moments in `memory`, a tensor of desc(); no parts if it is falsy.
   static ChannelMoments at(const Tensor& memory) {
     if (!memory) return {};
     auto* const sums = memory.data<float>();

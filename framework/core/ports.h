@@ -1,4 +1,4 @@
-// What passes hand to each other beside their layers' own tensors.
+// Ports: tensors that passes hand to each other besides x, y, w and their gradients.
 #pragma once
 
 #include "core/tensor.h"
@@ -25,13 +25,13 @@ struct PortUse {
 
   Port port;
   Access access;
-  /// What is left is taken by a pass that says the same; one that takes any leaves the shape empty.
+  /// Both sides must have the same description. A pass that takes any has an empty shape.
   TensorDesc desc = {};
-  /// Of who takes it: whether it gains more than leaving costs, by sizes at which both were measured.
+  /// For kTakes: true if taking the port saves more time than leaving it costs, at measured sizes.
   bool pays = true;
 };
 
-/// uint8, in a form that only those know who leave and take it.
+/// A port of so many bytes whose format only the passes that leave and take it know.
 inline TensorDesc opaque(size_t bytes) { return {{static_cast<int64_t>(bytes)}, DType::kUInt8}; }
 
 }  // namespace duet

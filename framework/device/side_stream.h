@@ -47,8 +47,9 @@ struct RunAside {
   bool is_taken = false;  // by aside()
 };
 
-/// In backward_filter, once all is queued that backward_data needs of it: with what the rest is to
-/// run, which may then be beside the passes that follow. `run` itself where that may not be.
+/// Call in backward_filter once everything that backward_data needs is queued. Returns the Run for the
+/// remaining work, which may execute beside the passes that follow; returns `run` if that is not
+/// allowed.
 Run aside(const Run& run);
 
 }  // namespace duet

@@ -11,13 +11,13 @@
 
 namespace duet {
 
-/// While it is made, is prepared or runs, it is what Running says (core/running.h).
+/// Notes itself in Running (core/running.h) while it is made, prepared or run.
 class BoundOp {
  public:
   /// Makes implementation `id` of the layer's list. `name` is the layer's in a network: errors of a run
   /// are rethrown with it. REQUIRES: the layer and the context outlive this.
   BoundOp(const Layer& layer, std::string_view id, Context& context, std::string_view name = {});
-  /// The same of one that no list has.
+  /// Takes an implementation that is in no list.
   BoundOp(const Layer& layer, std::string_view id, Context& context,
           std::unique_ptr<Implementation> implementation);
 
@@ -31,13 +31,13 @@ class BoundOp {
     for (Pass pass : passes) prepare(pass);
   }
   size_t workspace_bytes(Pass pass) const { return implementation_->workspace_bytes(pass); }
-  /// The most of these passes.
+  /// The largest of these passes.
   size_t workspace_bytes(const std::vector<Pass>& passes) const {
     size_t bytes = 0;
     for (Pass pass : passes) bytes = std::max(bytes, workspace_bytes(pass));
     return bytes;
   }
-  /// LayerTensors::state is to have so many.
+  /// The size that LayerTensors::state must have.
   size_t state_bytes() const { return implementation_->state_bytes(); }
   std::string detail(Pass pass) const { return implementation_->detail(pass); }
   SavedTensors reads(Pass pass) const { return implementation_->reads(pass); }
@@ -47,9 +47,9 @@ class BoundOp {
   }
 
   void prepare_weights(const Run& run, const LayerTensors& tensors);
-  /// Throws what the implementation throws, and with a name DeviceError in its place, but for errors
-  /// that say where they come from themselves (Error) and for want of memory. With a name a CUDA error
-  /// that the implementation leaves behind is one too.
+  /// Without a name, throws what the implementation throws. With a name, throws DeviceError with the
+  /// layer, id, pass and problem instead of a DeviceError or an exception that is no duet::Error, other
+  /// than std::bad_alloc; and also if the implementation leaves a CUDA error behind.
   void run(Pass pass, const Run& run, const LayerTensors& tensors);
 
  private:

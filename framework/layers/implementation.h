@@ -64,12 +64,12 @@ class Implementation {
   virtual size_t workspace_bytes(Pass) const { return 0; }
   /// Memory kept from forward to backward (an argmax, a mask).
   virtual size_t state_bytes() const { return 0; }
-  /// What a backward pass reads of x and y: a network may give the memory of the others away before.
+  /// Whether a backward pass reads x and y. A network may reuse the memory of a tensor that it does not.
   virtual SavedTensors reads(Pass) const { return {.x = true, .y = true}; }
-  /// The ports that `pass` can use, with the same answer after prepare(pass) whenever it is asked.
-  /// `inference`: in a run of that kind (Run::inference), else in a training step.
+  /// The ports that `pass` can use in inference (Run::inference) or else in a training step. After
+  /// prepare(pass) the result is always the same.
   virtual std::vector<PortUse> ports(Pass, bool /*inference*/) const { return {}; }
-  /// Queues what Ports::prepared_w is made of: the parameters as they are. Uses no workspace.
+  /// Queues the computation of run.ports.prepared_w from the parameters. Uses no workspace.
   /// REQUIRES: forward can take the port.
   virtual void prepare_weights(const Run&, const LayerTensors&) {
     throw std::logic_error("prepares no weights");

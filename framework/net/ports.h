@@ -1,5 +1,4 @@
-// Which passes of a training step hand what to which others: the ports (core/ports.h) of a network,
-// connected.
+// Connects the ports (core/ports.h) of the passes of a training step.
 #pragma once
 
 #include <string_view>

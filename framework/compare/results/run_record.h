@@ -1,4 +1,4 @@
-// What a training left in its run folder (train/run/run_folder.h), read back.
+// Reads the files of a training's run folder (train/run/run_folder.h).
 #pragma once
 
 #include <filesystem>

@@ -17,7 +17,7 @@ namespace duet {
 struct Margin {
   double factor, seconds;
 };
-/// True only where nearly all samples say so.
+/// True if four fifths of `changing` exceed the median of `other` by the margin.
 bool is_longer(const std::vector<double>& changing, const std::vector<double>& other, Margin m);
 
 /// Of one implementation's pass, in rigs that take turns.
