@@ -371,10 +371,12 @@ void add_explain(CLI::App& app, Arguments& arguments) {
                                        "forward (without the option), backward, backward_data or "
                                        "backward_filter")
                           ->type_name("PASS");
-  CLI::Option* out = command
-                         ->add_option("--out", arguments.explain.out,
-                                      "write into this file (default: to standard output)")
-                         ->type_name("FILE.cpp");
+  CLI::Option* out =
+      command
+          ->add_option("--out", arguments.explain.out,
+                       "write into this file, and the reference's values into NAME.values beside "
+                       "it (default: the program to standard output, without values)")
+          ->type_name("FILE.cpp");
   command
       ->add_flag("--trace", arguments.explain.trace,
                  "instead print all library calls of a training step, by layer and pass")
