@@ -83,10 +83,13 @@ class Implementation {
   virtual void run(Pass pass, const Run& run, const LayerTensors& tensors) = 0;
 };
 
-/// The ports of an implementation whose forward takes prepared weights in inference alone; none if
-/// `desc` is empty.
-inline std::vector<PortUse> prepared_for(Pass pass, bool inference, const TensorDesc& desc) {
-  if (pass != Pass::kForward || !inference || desc.bytes() == 0) return {};
+/// The ports of an implementation whose forward takes prepared weights in inference alone. `bytes()` is
+/// their size, 0 for none; it is called for that pass alone, since others may be prepared without forward.
+template <class Bytes>
+std::vector<PortUse> prepared_for(Pass pass, bool inference, Bytes&& bytes) {
+  if (pass != Pass::kForward || !inference) return {};
+  const TensorDesc desc = opaque(bytes());
+  if (desc.bytes() == 0) return {};
   return {{&Ports::prepared_w, PortUse::Access::kTakes, desc}};
 }
 

@@ -181,5 +181,28 @@ TEST_F(PreparedWeightsOnGpu, GiveTheBitsOfForward) {
   }
 }
 
+// As where a network takes forward and gradients from different implementations.
+TEST_F(PreparedWeightsOnGpu, PassesPreparedAloneAreAskedForTheirPorts) {
+  for (const CasesOfType& row : layer_cases()) {
+    if (!row.type.starts_with("conv2d") && !row.type.starts_with("linear")) continue;
+    const LayerCase& c = row.cases.front();
+    for (const LayerCase& each : {c, in_bf16(c)}) {
+      const auto layer = make_layer(row.type, each);
+      for (const ImplInfo& info : layer->implementations()) {
+        if (device_of(family_of(info.id)) != Device::kGpu) continue;
+        for (Pass pass : layer->passes()) {
+          if (layer->unsupported(info.id, pass)) continue;
+          SCOPED_TRACE(std::string(row.type) + " " + std::string(info.id) + " " +
+                       std::string(to_string(pass)));
+          Context context(Device::kGpu);
+          BoundOp op(*layer, info.id, context);
+          op.prepare(pass);
+          for (bool inference : {false, true}) EXPECT_NO_THROW(op.ports(pass, inference));
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace duet

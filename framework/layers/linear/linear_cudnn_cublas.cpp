@@ -450,7 +450,7 @@ class LinearCublas : public LinearImpl {
              {as_stored(w, stored, 0), x.memory, y.memory, const_cast<void*>(bias)});
   }
   std::vector<PortUse> ports(Pass pass, bool inference) const override {
-    return prepared_for(pass, inference, opaque(narrow_bytes(Pass::kForward)));
+    return prepared_for(pass, inference, [this] { return narrow_bytes(Pass::kForward); });
   }
   void prepare_weights(const Run& run, const LayerTensors& t) override {
     store_parameters(run, t.w[0], problem_.bias ? t.w[1] : Tensor{}, run.ports.prepared_w.memory);

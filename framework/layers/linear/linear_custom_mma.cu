@@ -56,7 +56,8 @@ class LinearCustomMma : public LinearImpl {
     forward(run, x, w, b, y, staged);
   }
   std::vector<PortUse> ports(Pass pass, bool inference) const override {
-    return prepared_for(pass, inference, opaque(prepares_weights() ? rounded_bytes() : 0));
+    return prepared_for(pass, inference,
+                        [this] { return prepares_weights() ? rounded_bytes() : size_t{0}; });
   }
   void prepare_weights(const Run& run, const LayerTensors& t) override {
     stage_weights(run, t.w[0], run.ports.prepared_w.memory);

@@ -55,7 +55,7 @@ class Conv2dByCudnn : public Conv2dImpl {
           y.memory});
   }
   std::vector<PortUse> ports(Pass pass, bool inference) const final {
-    return prepared_for(pass, inference, opaque(converted_bytes(Pass::kForward)));
+    return prepared_for(pass, inference, [this] { return converted_bytes(Pass::kForward); });
   }
   void prepare_weights(const Run& run, const LayerTensors& t) final {
     round_parameters(run, t.w[0], problem_.bias ? t.w[1] : Tensor{}, run.ports.prepared_w.memory);
