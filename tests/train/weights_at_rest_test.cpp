@@ -22,7 +22,7 @@ class RestingDouble : public DoubleBase {
       : DoubleBase(std::move(sound)), bytes_(problem.w_desc().bytes()) {}
 
   std::vector<PortUse> ports(Pass pass, bool inference) const override {
-    return prepared_for(pass, inference, opaque(bytes_));
+    return prepared_for(pass, inference, [this] { return bytes_; });
   }
   void prepare_weights(const Run& run, const LayerTensors& t) override {
     ++preparations;
