@@ -20,6 +20,18 @@ double rounding_limit(Math math, double terms) {
   return fp32;
 }
 
+double near_tie(Math math) {
+  switch (math) {
+    case Math::kFP32:
+      return 1e-4;
+    case Math::kTF32:
+      return 1e-2;
+    case Math::kBF16:
+      return 4e-2;
+  }
+  return 1e-2;
+}
+
 double storage_rounding(DType dtype) { return dtype == DType::kBFloat16 ? 0x1p-8 : 0; }
 
 }  // namespace duet

@@ -58,6 +58,11 @@ inline constexpr double kWorstElement = 16;
 /// half of what this allows, where no tap meets a dy that is not zero but a tile has both.
 inline constexpr double kMixedChannels = 1.0 / 16;
 
+/// Two sums of products whose difference is below this share of the RMS of all may change places by
+/// rounding. Convolutions in fp32 err by some 1e-6 of it, in tf32 by 3e-4, and with weights in bf16 by
+/// 1.6e-3, of which the difference of the worst two of 1e5 windows is ten times.
+double near_tie(Math math);
+
 /// The size of a value, of the sum of its terms' squares. An error of 2^-126, below which float32
 /// loses bits or is flushed to zero, is always allowed.
 inline double square(double value) { return value * value; }

@@ -21,7 +21,7 @@ bool same_bits(const StepOutcome& a, const StepOutcome& b) {
          a.outputs == b.outputs;
 }
 
-size_t hash_of(const std::vector<Tensor>& tensors, Device device) {
+size_t tensors_hash(const std::vector<Tensor>& tensors, Device device) {
   std::string bytes;
   for (const Tensor& tensor : tensors) {
     const size_t before = bytes.size();
@@ -61,8 +61,8 @@ StepOutcome step_outcome(RunningArm& arm, int64_t steps, int64_t inferences) {
   const Device device = arm.context().device();
   StepOutcome outcome{.steps = steps, .inferences = inferences, .training = training.state()};
   outcome.parameters =
-      hash_of({training.weights().trained(), training.weights().buffers()}, device);
-  if (inferences > 0) outcome.outputs = hash_of({training.evaluation().outputs()}, device);
+      tensors_hash({training.weights().trained(), training.weights().buffers()}, device);
+  if (inferences > 0) outcome.outputs = tensors_hash({training.evaluation().outputs()}, device);
   return outcome;
 }
 

@@ -5,19 +5,18 @@
 namespace duet {
 namespace {
 
-using Problem = BatchNormReluPoolProblem;
-
 /// The first two parts, and the id in the list of max pooling.
-struct Parts {
+struct NormPoolParts {
   BatchNormReluParts first;
   std::string_view pool;
 };
-constexpr Parts kCpuReference = {{"cpu_reference", "cpu_reference"}, "cpu_reference"};
-constexpr Parts kCustom = {{"custom_welford", ""}, "custom_vectorized"};
-constexpr Parts kCudnn = {{"cudnn", ""}, "cudnn"};
+constexpr NormPoolParts kNormPoolCpuReference = {{"cpu_reference", "cpu_reference"},
+                                                 "cpu_reference"};
+constexpr NormPoolParts kNormPoolCustom = {{"custom_welford", ""}, "custom_vectorized"};
+constexpr NormPoolParts kNormPoolCudnn = {{"cudnn", ""}, "cudnn"};
 
-template <const Parts& ids>
-std::optional<std::string> unsupported(const Problem& problem, Pass pass) {
+template <const NormPoolParts& ids>
+std::optional<std::string> unsupported(const BatchNormReluPoolProblem& problem, Pass pass) {
   const Pool2dProblem& pool = problem.pool;
   if (problem.dtype == DType::kBFloat16 && (pool.stride_h < pool.r || pool.stride_w < pool.s)) {
     return "would round the sums of gradients where windows overlap to bfloat16 between its parts";
@@ -26,27 +25,29 @@ std::optional<std::string> unsupported(const Problem& problem, Pass pass) {
   return part_unsupported("max_pool2d", max_pool2d_impls(), ids.pool, pool, pass);
 }
 
-template <const Parts& ids>
-std::unique_ptr<Implementation> make(const Problem& problem, Context& context) {
+template <const NormPoolParts& ids>
+std::unique_ptr<Implementation> make(const BatchNormReluPoolProblem& problem, Context& context) {
   auto block = std::make_unique<ComposedBlock>();
   ids.first.add_to(*block, problem.norm, context);
   block->add("max_pool2d", max_pool2d_impls(), ids.pool, problem.pool, problem.norm.x, context);
   return block;
 }
 
-template <const Parts& ids>
-ImplEntry<Problem> entry(std::string_view id, const std::vector<DType>& dtypes) {
+template <const NormPoolParts& ids>
+ImplEntry<BatchNormReluPoolProblem> entry(std::string_view id, const std::vector<DType>& dtypes) {
   return {id, unsupported<ids>, make<ids>, false, dtypes};
 }
 
 }  // namespace
 
-ImplEntry<Problem> batch_norm_relu_pool_cpu_reference() {
-  return entry<kCpuReference>("cpu_reference", reference_dtypes());
+ImplEntry<BatchNormReluPoolProblem> batch_norm_relu_pool_cpu_reference() {
+  return entry<kNormPoolCpuReference>("cpu_reference", reference_dtypes());
 }
-ImplEntry<Problem> batch_norm_relu_pool_custom_composed() {
-  return entry<kCustom>("custom_composed", gpu_dtypes());
+ImplEntry<BatchNormReluPoolProblem> batch_norm_relu_pool_custom_composed() {
+  return entry<kNormPoolCustom>("custom_composed", gpu_dtypes());
 }
-ImplEntry<Problem> batch_norm_relu_pool_cudnn() { return entry<kCudnn>("cudnn", gpu_dtypes()); }
+ImplEntry<BatchNormReluPoolProblem> batch_norm_relu_pool_cudnn() {
+  return entry<kNormPoolCudnn>("cudnn", gpu_dtypes());
+}
 
 }  // namespace duet

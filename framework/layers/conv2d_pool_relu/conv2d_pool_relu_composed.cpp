@@ -9,13 +9,13 @@ namespace duet {
 namespace {
 
 /// Ids in the lists of conv2d, and of max_pool2d and relu.
-struct Parts {
+struct ConvParts {
   std::string_view conv, others;
 };
-constexpr Parts kCpuBlas = {"cpu_blas", "cpu_reference"};
-constexpr Parts kCpuReference = {"cpu_reference", "cpu_reference"};
-constexpr Parts kCudnn = {"cudnn", "cudnn"};
-constexpr Parts kCudnnGraph = {"cudnn_graph", "cudnn"};
+constexpr ConvParts kConvCpuBlas = {"cpu_blas", "cpu_reference"};
+constexpr ConvParts kConvCpuReference = {"cpu_reference", "cpu_reference"};
+constexpr ConvParts kConvCudnn = {"cudnn", "cudnn"};
+constexpr ConvParts kConvCudnnGraph = {"cudnn_graph", "cudnn"};
 #if DUET_WITH_CUDA
 constexpr std::string_view kCustomParts = "custom_vectorized";  // of max_pool2d and relu
 #endif
@@ -32,13 +32,13 @@ std::optional<std::string> others_unsupported(std::string_view id,
   if (reason) return reason;
   return part_unsupported("relu", relu_impls(), id, relu_problem(problem), other);
 }
-template <const Parts& ids>
+template <const ConvParts& ids>
 std::optional<std::string> unsupported(const Conv2dPoolReluProblem& problem, Pass pass) {
   auto reason = part_unsupported("conv2d", conv2d_impls(), ids.conv, problem.conv, pass);
   return reason ? reason : others_unsupported(ids.others, problem, pass);
 }
 
-std::unique_ptr<Implementation> compose(const Parts& ids, const Conv2dPoolReluProblem& problem,
+std::unique_ptr<Implementation> compose(const ConvParts& ids, const Conv2dPoolReluProblem& problem,
                                         Context& context) {
   auto block = std::make_unique<ComposedBlock>();
   block->add("conv2d", conv2d_impls(), ids.conv, problem.conv, problem.x_desc(), context);
@@ -47,7 +47,7 @@ std::unique_ptr<Implementation> compose(const Parts& ids, const Conv2dPoolReluPr
   return block;
 }
 
-template <const Parts& ids>
+template <const ConvParts& ids>
 std::unique_ptr<Implementation> make(const Conv2dPoolReluProblem& problem, Context& context) {
   return compose(ids, problem, context);
 }
@@ -73,12 +73,12 @@ std::unique_ptr<Implementation> make_custom(const Conv2dPoolReluProblem& problem
 }  // namespace
 
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cpu_blas() {
-  return {"cpu_blas", unsupported<kCpuBlas>, make<kCpuBlas>};
+  return {"cpu_blas", unsupported<kConvCpuBlas>, make<kConvCpuBlas>};
 }
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cpu_reference() {
   return {.id = "cpu_reference",
-          .unsupported = unsupported<kCpuReference>,
-          .make = make<kCpuReference>,
+          .unsupported = unsupported<kConvCpuReference>,
+          .make = make<kConvCpuReference>,
           .dtypes = {DType::kFloat32, DType::kFloat64}};
 }
 #if DUET_WITH_CUDA
@@ -87,12 +87,12 @@ ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_composed() {
 }
 #endif
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cudnn() {
-  return {"cudnn", unsupported<kCudnn>, make<kCudnn>};
+  return {"cudnn", unsupported<kConvCudnn>, make<kConvCudnn>};
 }
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cudnn_graph() {
   return {.id = "cudnn_graph",
-          .unsupported = unsupported<kCudnnGraph>,
-          .make = make<kCudnnGraph>,
+          .unsupported = unsupported<kConvCudnnGraph>,
+          .make = make<kConvCudnnGraph>,
           .preferred = [](const Conv2dPoolReluProblem& problem, Pass, size_t) {
             return problem.conv.math != Math::kFP32;  // as conv2d cudnn_graph
           }};

@@ -7,25 +7,12 @@
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
 #include "layers/gpu_reference.h"
+#include "layers/rounding.h"
 
 namespace duet {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// Of z's root mean square. fp32 convolutions err by some 1e-6 of it, tf32's by 3e-4, and those of
-// weights in bf16 by 1.6e-3, of which the difference of the worst two of 1e5 windows is ten times.
-double tie(Math math) {
-  switch (math) {
-    case Math::kFP32:
-      return 1e-4;
-    case Math::kTF32:
-      return 1e-2;
-    case Math::kBF16:
-      return 4e-2;
-  }
-  return 1e-2;
-}
 
 std::unique_ptr<Implementation> convolution([[maybe_unused]] const Conv2dProblem& problem,
                                             Context& context) {
@@ -56,7 +43,7 @@ void Conv2dPoolReluLayer::settle(const std::vector<std::vector<double>>& x,
                           conv.bias ? w[1] : std::vector<double>(static_cast<size_t>(conv.k)));
   double square = 0;
   for (double value : z) square += value * value;
-  const double near = tie(conv.math) * std::sqrt(square / static_cast<double>(z.size()));
+  const double near = near_tie(conv.math) * std::sqrt(square / static_cast<double>(z.size()));
 
   const TensorDesc z_desc = conv.y_desc(), y_desc = pool.y_desc();
   const int64_t planes = int64_t{pool.n} * pool.c;

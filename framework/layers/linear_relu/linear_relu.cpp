@@ -7,22 +7,23 @@
 #include "layers/activation/activation.h"
 #include "layers/composed_block.h"
 #include "layers/gpu_reference.h"
+#include "layers/rounding.h"
 
 namespace duet {
 namespace {
 
 /// Ids in the lists of linear and relu. The block's is the former.
-struct Parts {
+struct LinearParts {
   std::string_view linear, relu;
 };
-constexpr Parts kCpuBlas = {"cpu_blas", "cpu_reference"};
-constexpr Parts kCpuReference = {"cpu_reference", "cpu_reference"};
+constexpr LinearParts kLinearCpuBlas = {"cpu_blas", "cpu_reference"};
+constexpr LinearParts kLinearCpuReference = {"cpu_reference", "cpu_reference"};
 
 ActivationProblem relu_problem(const LinearProblem& problem) {
   return {.kind = ActivationKind::kRelu, .x = problem.y_desc(), .dtype = problem.dtype};
 }
 
-template <const Parts& ids>
+template <const LinearParts& ids>
 std::optional<std::string> unsupported(const LinearProblem& problem, Pass pass) {
   const Pass other = pass == Pass::kForward ? Pass::kForward : Pass::kBackward;
   auto reason = part_unsupported("linear", linear_impls(), ids.linear, problem, pass);
@@ -30,32 +31,32 @@ std::optional<std::string> unsupported(const LinearProblem& problem, Pass pass) 
   return part_unsupported("relu", relu_impls(), ids.relu, relu_problem(problem), other);
 }
 
-std::unique_ptr<Implementation> compose(const Parts& ids, const LinearProblem& problem,
+std::unique_ptr<Implementation> compose(const LinearParts& ids, const LinearProblem& problem,
                                         Context& context) {
   auto block = std::make_unique<ComposedBlock>();
   block->add("linear", linear_impls(), ids.linear, problem, problem.x_desc(), context);
   block->add("relu", relu_impls(), ids.relu, relu_problem(problem), problem.y_desc(), context);
   return block;
 }
-template <const Parts& ids>
+template <const LinearParts& ids>
 std::unique_ptr<Implementation> make_composed(const LinearProblem& problem, Context& context) {
   return compose(ids, problem, context);
 }
 
 #if DUET_WITH_CUDA
-constexpr Parts kWgmma = {"custom_wgmma", "custom_vectorized"};
-constexpr Parts kWgmmaSplit = {"custom_wgmma_3xtf32", "custom_vectorized"};
-constexpr Parts kMma = {"custom_mma", "custom_vectorized"};
-constexpr Parts kRegisterTiled = {"custom_register_tiled", "custom_vectorized"};
-constexpr Parts kLargeTile = {"custom_large_tile", "custom_vectorized"};
-constexpr Parts kNaive = {"custom_naive", "custom_scalar"};
-constexpr Parts kCublas = {"cudnn_cublas", "cudnn"};
+constexpr LinearParts kLinearWgmma = {"custom_wgmma", "custom_vectorized"};
+constexpr LinearParts kLinearWgmmaSplit = {"custom_wgmma_3xtf32", "custom_vectorized"};
+constexpr LinearParts kLinearMma = {"custom_mma", "custom_vectorized"};
+constexpr LinearParts kLinearRegisterTiled = {"custom_register_tiled", "custom_vectorized"};
+constexpr LinearParts kLinearLargeTile = {"custom_large_tile", "custom_vectorized"};
+constexpr LinearParts kLinearNaive = {"custom_naive", "custom_scalar"};
+constexpr LinearParts kLinearCublas = {"cudnn_cublas", "cudnn"};
 
 /// Forward is linear's, which writes relu of its sums. backward_filter begins with relu's gradient;
 /// y stands for what relu read, as both are positive in the same places.
 class FusedBlock : public Implementation {
  public:
-  FusedBlock(const Parts& ids, const LinearProblem& problem, Context& context)
+  FusedBlock(const LinearParts& ids, const LinearProblem& problem, Context& context)
       : y_(problem.y_desc()) {
     LinearProblem with_relu = problem;
     with_relu.relu = true;
@@ -125,7 +126,7 @@ class FusedBlock : public Implementation {
   LayerTensors linear_tensors_ = room(), relu_tensors_ = room();
 };
 
-template <const Parts& ids>
+template <const LinearParts& ids>
 std::unique_ptr<Implementation> make_fused(const LinearProblem& problem, Context& context) {
   return std::make_unique<FusedBlock>(ids, problem, context);
 }
@@ -145,7 +146,7 @@ std::unique_ptr<Implementation> make_choice(const LinearProblem& problem, Contex
 }
 
 /// Where linear prefers it.
-template <const Parts& ids>
+template <const LinearParts& ids>
 bool preferred(const LinearProblem& problem, Pass pass, size_t workspace_limit) {
   return entry_of(linear_impls(), ids.linear).preferred(problem, pass, workspace_limit);
 }
@@ -159,52 +160,49 @@ std::unique_ptr<Implementation> reference([[maybe_unused]] const LinearProblem& 
   return linear_cpu_reference().make(problem, context);
 }
 
-// Of z's root mean square, as in conv2d_pool_relu.
-double tie(Math math) { return math == Math::kFP32 ? 1e-4 : math == Math::kTF32 ? 1e-2 : 4e-2; }
-
 }  // namespace
 
 std::vector<ImplEntry<LinearProblem>>& linear_relu_impls() {
   static std::vector<ImplEntry<LinearProblem>> list = {
-    {kCpuBlas.linear, unsupported<kCpuBlas>, make_composed<kCpuBlas>},
-    {.id = kCpuReference.linear,
-     .unsupported = unsupported<kCpuReference>,
-     .make = make_composed<kCpuReference>,
+    {kLinearCpuBlas.linear, unsupported<kLinearCpuBlas>, make_composed<kLinearCpuBlas>},
+    {.id = kLinearCpuReference.linear,
+     .unsupported = unsupported<kLinearCpuReference>,
+     .make = make_composed<kLinearCpuReference>,
      .dtypes = reference_dtypes()},
 #if DUET_WITH_CUDA
-    {.id = kWgmma.linear,
-     .unsupported = unsupported<kWgmma>,
-     .make = make_fused<kWgmma>,
+    {.id = kLinearWgmma.linear,
+     .unsupported = unsupported<kLinearWgmma>,
+     .make = make_fused<kLinearWgmma>,
      .dtypes = gpu_dtypes()},
-    {.id = kMma.linear,
-     .unsupported = unsupported<kMma>,
-     .make = make_fused<kMma>,
+    {.id = kLinearMma.linear,
+     .unsupported = unsupported<kLinearMma>,
+     .make = make_fused<kLinearMma>,
      .dtypes = gpu_dtypes(),
-     .preferred = preferred<kMma>},
-    {.id = kRegisterTiled.linear,
-     .unsupported = unsupported<kRegisterTiled>,
-     .make = make_fused<kRegisterTiled>,
+     .preferred = preferred<kLinearMma>},
+    {.id = kLinearRegisterTiled.linear,
+     .unsupported = unsupported<kLinearRegisterTiled>,
+     .make = make_fused<kLinearRegisterTiled>,
      .dtypes = gpu_dtypes(),
-     .preferred = preferred<kRegisterTiled>},
-    {.id = kWgmmaSplit.linear,
-     .unsupported = unsupported<kWgmmaSplit>,
-     .make = make_fused<kWgmmaSplit>,
-     .preferred = preferred<kWgmmaSplit>},
-    {.id = kLargeTile.linear,
-     .unsupported = unsupported<kLargeTile>,
-     .make = make_fused<kLargeTile>,
-     .preferred = preferred<kLargeTile>},
-    {.id = kNaive.linear,
-     .unsupported = unsupported<kNaive>,
-     .make = make_fused<kNaive>,
+     .preferred = preferred<kLinearRegisterTiled>},
+    {.id = kLinearWgmmaSplit.linear,
+     .unsupported = unsupported<kLinearWgmmaSplit>,
+     .make = make_fused<kLinearWgmmaSplit>,
+     .preferred = preferred<kLinearWgmmaSplit>},
+    {.id = kLinearLargeTile.linear,
+     .unsupported = unsupported<kLinearLargeTile>,
+     .make = make_fused<kLinearLargeTile>,
+     .preferred = preferred<kLinearLargeTile>},
+    {.id = kLinearNaive.linear,
+     .unsupported = unsupported<kLinearNaive>,
+     .make = make_fused<kLinearNaive>,
      .dtypes = gpu_dtypes()},
     {.id = "custom_composed",
      .unsupported = composed_unsupported<Family::kCustom>,
      .make = make_choice<Family::kCustom>,
      .dtypes = gpu_dtypes()},
-    {.id = kCublas.linear,
-     .unsupported = unsupported<kCublas>,
-     .make = make_fused<kCublas>,
+    {.id = kLinearCublas.linear,
+     .unsupported = unsupported<kLinearCublas>,
+     .make = make_fused<kLinearCublas>,
      .dtypes = gpu_dtypes()},
     {.id = "cudnn_composed",
      .unsupported = composed_unsupported<Family::kCudnn>,
@@ -243,7 +241,7 @@ void LinearReluLayer::settle(const std::vector<std::vector<double>>& x,
       {linear.x_desc(), x[0]}, parameters, linear.y_desc());
   double square = 0;
   for (double value : z) square += value * value;
-  const double near = tie(linear.math) * std::sqrt(square / static_cast<double>(z.size()));
+  const double near = near_tie(linear.math) * std::sqrt(square / static_cast<double>(z.size()));
   for (size_t i = 0; i < z.size(); ++i) {
     if (std::abs(z[i]) < near) dy[0][i] = 0;
   }

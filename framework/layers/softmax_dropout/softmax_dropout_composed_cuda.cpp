@@ -5,8 +5,6 @@
 namespace duet {
 namespace {
 
-using Problem = SoftmaxDropoutProblem;
-
 /// Ids in the lists of softmax and dropout. cuDNN's dropout cannot draw the mask.
 struct Parts {
   std::string_view softmax, dropout;
@@ -15,7 +13,7 @@ constexpr Parts kCustom = {"custom_online", "custom_recompute"};
 constexpr Parts kCudnn = {"cudnn", "custom_recompute"};
 
 template <const Parts& ids>
-std::optional<std::string> unsupported(const Problem& problem, Pass pass) {
+std::optional<std::string> unsupported(const SoftmaxDropoutProblem& problem, Pass pass) {
   auto reason = part_unsupported("softmax", softmax_impls(), ids.softmax, problem.softmax, pass);
   if (reason) return reason;
   return part_unsupported("dropout", dropout_impls(), ids.dropout, problem.dropout, pass);
@@ -23,8 +21,8 @@ std::optional<std::string> unsupported(const Problem& problem, Pass pass) {
 
 // What lies between would be rounded twice in bfloat16.
 template <const Parts& ids>
-ImplEntry<Problem> entry(std::string_view id) {
-  const auto make = [](const Problem& problem, Context& context) {
+ImplEntry<SoftmaxDropoutProblem> entry(std::string_view id) {
+  const auto make = [](const SoftmaxDropoutProblem& problem, Context& context) {
     auto block = std::make_unique<ComposedBlock>();
     const TensorDesc& x = problem.softmax.x;
     block->add("softmax", softmax_impls(), ids.softmax, problem.softmax, x, context);
@@ -36,7 +34,9 @@ ImplEntry<Problem> entry(std::string_view id) {
 
 }  // namespace
 
-ImplEntry<Problem> softmax_dropout_custom_composed() { return entry<kCustom>("custom_composed"); }
-ImplEntry<Problem> softmax_dropout_cudnn() { return entry<kCudnn>("cudnn"); }
+ImplEntry<SoftmaxDropoutProblem> softmax_dropout_custom_composed() {
+  return entry<kCustom>("custom_composed");
+}
+ImplEntry<SoftmaxDropoutProblem> softmax_dropout_cudnn() { return entry<kCudnn>("cudnn"); }
 
 }  // namespace duet
